@@ -14,6 +14,7 @@ from sluice.sdk import SdkError
 
 from .agent import Agent, AgentError
 from .config import Config, load
+from .isolation import protect
 
 log = structlog.get_logger("sluice.agent")
 
@@ -35,6 +36,7 @@ async def _serve(cell: CellConfig, config: Config) -> int:
 
 def main() -> None:
     """Run until SIGTERM or SIGINT: exit code 0 in order, 1 for a fault, 2 for a bad setting."""
+    protect()
     try:
         cell = load_cell(os.environ)
         config = load(os.environ, cell.data_dir)

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import fcntl
+import os
 import time
 from pathlib import Path
 from typing import IO, Protocol
@@ -22,8 +23,9 @@ from sluice.sdk.claims import Held
 
 from .config import Config
 from .errors import PlanError
-from .execution import Execution, Machine, current_env
+from .execution import Execution, Machine
 from .guardian import GRACE_MOST_S
+from .isolation import inherited, not_isolated
 from .orphans import earlier_outcome, end_orphans, remove_old
 from .plan import Plan, make_plan
 
@@ -92,14 +94,19 @@ class Agent:
         self.cell, self.config = cell, config
         self.work_dir = Path(config.work_dir)
         self.client = AsyncClient(cell.nats_url, cell.cell, source=f"agent/{config.name}")
-        base_env = current_env() | {"SLUICE_WORK_DIR": str(self.work_dir)}
+        self.user, limits = config.user, config.pod_limits
+        base_env = inherited(os.environ, config.passed) | {"SLUICE_WORK_DIR": str(self.work_dir)}
+        log.info("isolation", user=self.user and self.user.name, not_isolated=not_isolated(self.user, limits))
         self.machine = Machine(
             agent=config.name,
             cell=cell.cell,
             work_dir=self.work_dir,
             grace_s=config.grace_s,
             retry_delay_s=config.retry_delay_s,
-            base_env=base_env,
+            base_env=base_env | (self.user.env if self.user else {}),
+            user=self.user,
+            limits=limits,
+            secrets=Path(config.secrets_dir) if config.secrets_dir else None,
         )
         self.executor = Executor(
             self.client,
@@ -166,6 +173,8 @@ class Agent:
             ),
             stdin=asyncio.subprocess.PIPE,
             start_new_session=True,
+            # It knows no server, and so needs no password.
+            env=inherited(os.environ, ("PYTHON*", "VIRTUAL_ENV")),
         )
 
     async def _clean_regularly(self) -> None:

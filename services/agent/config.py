@@ -9,6 +9,8 @@ import msgspec
 
 from sluice.log.runtime.config import load_prefixed
 
+from .isolation import User, find_user, parse_limits
+
 Seconds = Annotated[float, msgspec.Meta(gt=0)]
 
 
@@ -31,19 +33,44 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """How long another agent must be missing before its unreported claims are taken over."""
     keep_days: Seconds = 7.0
     """How long the directories of ended attempts are kept."""
+    run_as: str = ""
+    """User that pods run as, name or number; by default the agent's own. The agent must be root's then."""
+    limits: str = ""
+    """Limits of each process of a pod, as setrlimit has them: `nofile=1024,as=8Gi,core=0`."""
+    secrets_dir: str = ""
+    """Secrets that manifests name: `<namespace>/<name>/<key>` below it."""
+    pass_env: str = ""
+    """Variables that pods get of the agent's environment beside the plain ones: `CUDA_*,LD_LIBRARY_PATH`."""
 
     @property
     def flavor_names(self) -> tuple[str, ...]:
-        return tuple(name for part in self.flavors.split(",") if (name := part.strip()))
+        return _names(self.flavors)
+
+    @property
+    def passed(self) -> tuple[str, ...]:
+        return _names(self.pass_env)
+
+    @property
+    def user(self) -> User | None:
+        return find_user(self.run_as)
+
+    @property
+    def pod_limits(self) -> dict[int, int]:
+        return parse_limits(self.limits)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name for part in text.split(",") if (name := part.strip()))
 
 
 def load(env: Mapping[str, str], data_dir: str) -> Config:
     """Return the configuration, name and directory filled in.
 
     Raises:
-        SettingError: an unknown variable, or a wrong value; names it.
+        SettingError, IsolationError: an unknown variable, or a wrong value; names it.
     """
     config = load_prefixed(env, "AGENT_", Config)
+    _ = config.user, config.pod_limits
     return msgspec.structs.replace(
         config,
         name=config.name or socket.gethostname(),

@@ -2,11 +2,11 @@
 
 import asyncio
 import contextlib
-import os
 import signal
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -18,7 +18,9 @@ from sluice.local.process_start import end_all
 from sluice.protocol.dispatch import DispatchEntry, key_token
 from sluice.sdk import Outcome
 
+from .errors import PlanError
 from .files import RESULT, prepare
+from .isolation import User, restrained
 from .orphans import strays
 from .plan import Plan, pod_env, resolve
 from .pods import (
@@ -37,11 +39,9 @@ from .pods import (
     Timing,
 )
 from .process import NOT_EXECUTABLE, PidFile, PodProcess, start
+from .secrets import read_secret
 
 RETRY_MOST_S = 60.0
-
-_PRIVATE = ("AGENT_", "SLUICE_", "NATS_")
-"""Variables of the agent's own environment that pods do not inherit."""
 
 log = structlog.get_logger("sluice.agent")
 
@@ -56,6 +56,11 @@ class Machine:
     grace_s: float
     retry_delay_s: float
     base_env: Mapping[str, str]
+    user: User | None = None
+    """Whom pods run as; the agent's own user by default."""
+    limits: Mapping[int, int] = field(default_factory=dict)
+    secrets: Path | None = None
+    """Where the secrets are that manifests name."""
 
     @property
     def timing(self) -> Timing:
@@ -69,11 +74,6 @@ class Machine:
         """Return `<namespace>/<job>/<attempt>` under the work directory."""
         namespace, _, name = job.partition("/")
         return self.work_dir / key_token(namespace) / key_token(name) / str(attempt)
-
-
-def inherited(env: Mapping[str, str]) -> dict[str, str]:
-    """Return what pods get of the agent's environment."""
-    return {name: value for name, value in env.items() if not name.startswith(_PRIVATE)}
 
 
 class Execution:
@@ -94,6 +94,7 @@ class Execution:
         self.machine, self.entry, self.plan = machine, entry, plan
         self._ready, self._reclaimable = ready, reclaimable
         self.directory = machine.directory(entry.job, entry.attempt)
+        self._home = self.directory
         self._pods = Pods(plan, machine.timing)
         self._processes: dict[PodId, PodProcess] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -107,7 +108,7 @@ class Execution:
 
     async def run(self) -> Outcome:
         """Return how the job ended."""
-        prepare(self.directory, self.entry.uid)
+        self._home = prepare(self.directory, self.entry.uid, self.machine.user)
         reporting = asyncio.create_task(self._report())
         try:
             ended = await self._run()
@@ -214,15 +215,22 @@ class Execution:
         plan = next(pods for pods in self.plan.pod_sets if pods.name == pod.pod_set)
         granted = next(pods for pods in entry.pod_sets if pods.name == pod.pod_set)
         own = pod_env(entry, granted, pod.index, indexed=plan.indexed, agent=machine.agent, cell=machine.cell)
-        command, env = resolve(plan, own)
         file = f"{key_token(pod.pod_set)}-{pod.index}"
+        namespace = entry.job.partition("/")[0]
+        try:
+            command, env = resolve(plan, own, partial(read_secret, machine.secrets, namespace))
+        except PlanError as error:
+            with (self.directory / f"{file}.log").open("a") as output:
+                output.write(f"cannot be started: {error}\n")
+            return NOT_EXECUTABLE
         return await start(
             command,
             {**machine.base_env, **env},
-            Path(plan.working_dir) if plan.working_dir else self.directory,
+            Path(plan.working_dir) if plan.working_dir else self._home,
             self.directory / f"{file}.log",
             self.directory / f"{file}.pid",
             PidFile(0, 0.0, entry.job, entry.uid, entry.attempt),
+            restrained(machine.limits, machine.user),
         )
 
     def _name(self, pod: PodId) -> str:
@@ -266,7 +274,3 @@ async def _surely(work: Coroutine[None, None, None]) -> None:
 def now() -> Micros:
     """Return the time that the machine is told; it never goes back."""
     return time.monotonic_ns() // 1000
-
-
-def current_env() -> dict[str, str]:
-    return inherited(os.environ)

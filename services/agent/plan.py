@@ -4,7 +4,7 @@ Container images are not used: the first container's command and args run as a p
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sluice.api import batch_v1, jobset, sluice_v1
@@ -17,6 +17,7 @@ from sluice.protocol.dispatch import DispatchEntry, DispatchPodSet
 
 from .errors import PlanError
 from .policies import FailureRule, SuccessRule, failure_rules, success_rules
+from .secrets import SecretRef, no_secrets, secret_ref
 
 BACKOFF_LIMIT = 6
 NO_LIMIT = 2**31 - 1
@@ -39,7 +40,7 @@ class PodSetPlan:
     completions: int | None
     indexed: bool
     command: Sequence[str]
-    env: Sequence[tuple[str, str]]
+    env: Sequence[tuple[str, str | SecretRef]]
     working_dir: str = ""
     grace_s: float | None = None
     backoff_limit_per_index: int | None = None
@@ -161,7 +162,7 @@ def _own_pods(group: sluice_v1.PodGroup, pods: DispatchPodSet, spec: sluice_v1.J
     )
 
 
-def container_env(container: Container, job: str) -> tuple[tuple[str, str], ...]:
+def container_env(container: Container, job: str) -> tuple[tuple[str, str | SecretRef], ...]:
     """Return the container's variables.
 
     Raises:
@@ -175,19 +176,32 @@ def container_env(container: Container, job: str) -> tuple[tuple[str, str], ...]
     )
 
 
-def resolve(pods: PodSetPlan, own: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
+def resolve(
+    pods: PodSetPlan, own: Mapping[str, str], secret: Callable[[SecretRef], str | None] = no_secrets
+) -> tuple[list[str], dict[str, str]]:
     """Return command line and variables of one pod; *own* are those of `pod_env`, which win.
 
-    A variable may refer to those before it, the command to all.
+    A variable may refer to those before it, the command to all. *secret* finds what the manifest only names.
+
+    Raises:
+        PlanError: there is no such secret.
     """
     env = dict(own)
     for name, value in pods.env:
-        env[name] = expand(value, env)
+        if isinstance(value, SecretRef):
+            found = secret(value)
+            if found is not None:
+                env[name] = found
+        else:
+            env[name] = expand(value, env)
     env |= own
     return [expand(word, env) for word in pods.command], env
 
 
-def _referred(variable: EnvVar, job: str) -> str:
+def _referred(variable: EnvVar, job: str) -> str | SecretRef:
+    secret = (variable.value_from or {}).get("secretKeyRef")
+    if isinstance(secret, dict):
+        return secret_ref(secret)
     path = ((variable.value_from or {}).get("fieldRef") or {}).get("fieldPath", "")
     if path == "metadata.labels['batch.kubernetes.io/job-name']":
         return job

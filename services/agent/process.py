@@ -4,7 +4,8 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import Mapping, Sequence
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -61,8 +62,12 @@ async def start(
     log_path: Path,
     pid_path: Path,
     owner: PidFile,
+    restrain: Callable[[], None] | None = None,
 ) -> PodProcess | int:
-    """Start a pod; returns the exit code of a command that cannot be started, and says why in its log."""
+    """Start a pod; returns the exit code of a command that cannot be started, and says why in its log.
+
+    *restrain*: what its process does before the command.
+    """
     with _appending(log_path) as output:
         try:
             process = await asyncio.create_subprocess_exec(
@@ -73,8 +78,9 @@ async def start(
                 stdout=output,
                 stderr=asyncio.subprocess.STDOUT,
                 start_new_session=True,
+                preexec_fn=restrain,
             )
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, subprocess.SubprocessError) as error:
             output.write(f"cannot be started: {error}\n".encode())
             return NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE
     if started := start_time(process.pid):

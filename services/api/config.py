@@ -6,6 +6,7 @@ from typing import Annotated
 
 import msgspec
 
+from sluice.log.nats.protocol import with_files
 from sluice.log.runtime.config import convert
 
 PREFIX = "API_"
@@ -35,7 +36,11 @@ def load(env: Mapping[str, str], pid: int) -> Config:
     own = {key.removeprefix(PREFIX).lower(): value for key, value in env.items() if key.startswith(PREFIX)}
     shared = {
         "cell": env.get("SLUICE_CELL"),
-        "nats_url": env.get("SLUICE_NATS_URL") or env.get("NATS_URL"),
+        "nats_url": with_files(
+            env.get("SLUICE_NATS_URL") or env.get("NATS_URL") or Config().nats_url,
+            env.get("SLUICE_CREDENTIALS"),
+            env.get("SLUICE_CA"),
+        ),
         "instance": env.get("SLUICE_INSTANCE") or f"{socket.gethostname()}-{pid}",
         "stream_replicas": env.get("SLUICE_REPLICAS"),
     }

@@ -19,13 +19,13 @@ from sluice.core.views import (
     to_manifest,
     why_pending,
 )
-from sluice.core.views.present.job import Phase, current, is_over
+from sluice.core.views.present.job import Phase, current, is_over, status_fields
 from sluice.core.views.present.phase import WorkloadPhase, workload_phase
 from sluice.core.views.present.promises import to_make_way_for
 from sluice.core.views.present.queue import cohort_names
 from sluice.core.views.present.slices import described, is_slice, place, waiting
 from sluice.core.views.present.times import timestamp
-from sluice.core.views.present.unadmitted import assigned_flavors, check_states, in_order, told, waiting_for
+from sluice.core.views.present.unadmitted import check_states, in_order, told, waiting_for
 from sluice.core.views.records import Migration
 from sluice.core.views.usage import charged_pods
 from sluice.core.workload.admission_checks import READY
@@ -315,24 +315,12 @@ def _job_status(world: World, view: JobView, submitted: Submitted | None) -> Obj
     workload = current(view)
     ended = submitted.ended if submitted is not None else None
     status: Object = {
-        "phase": str(found.phase),
-        "queue": found.queue_name,
-        "clusterQueue": found.cluster_queue,
-        "priority": found.priority,
-        "priorityClass": workload.record.priority_class,
-        "workload": found.workload.partition("/")[2],
-        "attempts": found.attempt,
-        "evictions": found.evictions,
-        "reason": found.reason,
-        "message": found.message,
-        "flavors": assigned_flavors(workload),
-        "podSets": [{"name": pod_set.name, "count": pod_set.count} for pod_set in workload.record.pod_sets],
-        "pods": sum(pod_set.count for pod_set in workload.record.pod_sets),
+        **status_fields(found, view),
         **(_growth(world, view, found) if is_slice(workload) else {}),
         "grantedPods": sum(assigned.count for assigned in workload.assignment or ()) or None,
         "queuePosition": position(world.view, workload) if found.phase is Phase.QUEUED else None,
         "toBePreempted": _to_be_preempted(world, workload),
-        "executor": (ended.executor if ended is not None else "") or view.executor,
+        **({"executor": ended.executor} if ended is not None and ended.executor else {}),
         "exitCodes": ended.exit_codes if ended is not None and ended.exit_codes else None,
     }
     if submitted is not None and submitted.errors:

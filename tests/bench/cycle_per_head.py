@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from sluice.core.cycle import nomination, turns
+from sluice.core.cycle import looks, nomination
 from sluice.core.cycle.entry import Entry
 from sluice.core.world.model import World
 from sluice.events.slices import WorkloadCreated, WorkloadRecord
@@ -41,11 +41,11 @@ class Heads:
             self.count += 1
             return self._nominate(world, entry, may_defer=may_defer)
 
-        vars(turns)["nominate"] = counting
+        vars(looks)["nominate"] = counting
         return self
 
     def __exit__(self, *_: object) -> None:
-        vars(turns)["nominate"] = self._nominate
+        vars(looks)["nominate"] = self._nominate
 
 
 def workload(number: int, *, distinct: bool) -> WorkloadRecord:

@@ -136,7 +136,9 @@ def check_view(world: FamilyWorld) -> None:
         view.apply(event, seq, 0)
     for key, workload in world.services["scheduler"].state.world.workloads.items():
         peers = workload.peers
-        if peers is not None and peers.parked and not peers.queue.stopped:
+        if peers is None or peers.queue.stopped:
+            continue
+        if peers.parked or (peers.waiting is not None and peers.waiting in peers.queue.holding()):
             assert why_pending(view, view.workloads[key])[0] in (peers.reason, "PendingEvaluation"), key
 
 

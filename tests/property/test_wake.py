@@ -11,9 +11,9 @@ import pytest
 
 from sluice.core.cycle import cycle, woken
 from sluice.core.cycle.entry import Entry
-from sluice.core.cycle.kept_quota import always_reclaims
 from sluice.core.cycle.nomination import nominate
 from sluice.core.cycle.requeue_filter import may_fit
+from sluice.core.cycle.withheld_quota import always_reclaims
 from sluice.core.queueing.pending_queue import EquivalenceClass, PendingQueue
 from sluice.core.scheduler.decider import Scheduler
 from sluice.core.scheduler.state import SchedulerState

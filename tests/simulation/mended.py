@@ -239,8 +239,8 @@ MENDED: tuple[Mutant, ...] = (
         (
             (
                 "libs/sluice/core/world/variants.py",
-                "    parent = workload.record.parent\n    if parent is not None:\n        for other in world.families.get(parent, {}).values():\n            if (\n                (other.tries",
-                "    parent = None\n    if parent is not None:\n        for other in world.families.get(parent, {}).values():\n            if (\n                (other.tries",
+                "    parent = workload.record.parent\n    if parent is not None and not workload.tries:\n        for other in world.families.get(parent, {}).values():\n            if (other.tries",
+                "    parent = None\n    if parent is not None:\n        for other in world.families.get(parent, {}).values():\n            if (other.tries",
             ),
         ),
         theme="racing",
@@ -845,7 +845,7 @@ MENDED: tuple[Mutant, ...] = (
         ),
         theme="checks",
         scene="second-thoughts",
-        seed=609,
+        seed=4849,
     ),
     Mutant(
         "ADD-other",
@@ -970,6 +970,50 @@ MENDED: tuple[Mutant, ...] = (
             ),
         ),
         seed=67,
+    ),
+    Mutant(
+        "NEW-own-turn",
+        "whose turn it is to preempt leaves what its victims gave up to a sibling whose gate is shut",
+        (
+            (
+                "libs/sluice/core/world/variants.py",
+                "    if parent is not None and not workload.tries:",
+                "    if parent is not None:",
+            ),
+        ),
+        scene="own-turn",
+        seed=477,
+    ),
+    Mutant(
+        "NEW-reserved-before",
+        "a variant keeps quota that it has from before an edit of its job, and the job runs with it",
+        (
+            (
+                "libs/sluice/core/slices/fold_inputs.py",
+                "made_before = job.edited or isinstance(event, ParentAdmitted)",
+                "made_before = job.edited",
+            ),
+            (
+                "libs/sluice/core/variants/decide.py",
+                "    events = _outdated(state, family)\n    if events:\n        return events\n",
+                "",
+            ),
+        ),
+        scene="reserved-before",
+        seed=113,
+    ),
+    Mutant(
+        "NEW-moves-to-its-end",
+        "a job that only has to stop keeps what it was moving to",
+        (
+            (
+                "libs/sluice/core/variants/decide.py",
+                "_ended(family) if family.ending else membership",
+                "membership",
+            ),
+        ),
+        theme="racing",
+        seed=168,
     ),
 )
 

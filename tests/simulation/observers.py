@@ -1,7 +1,7 @@
 """Invariants that look at what the deciders make of the log, beside those of `sluice.replay.lint`."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Iterable, Iterator, Sequence
+from typing import ClassVar
 
 from sluice.api.core_v1 import Taint, Toleration
 from sluice.api.kueue import PodSetUpdate, ResourceFlavorSpec
@@ -17,7 +17,7 @@ from sluice.core.world.charging import inherited, needs
 from sluice.core.world.reservations import without
 from sluice.core.world.variants import family_usage
 from sluice.core.world.workload import Workload
-from sluice.events.base import Event, JobKey, PodSet, WorkloadKey
+from sluice.events.base import JobKey, PodSet, WorkloadKey
 from sluice.events.checks import ChecksRequested, CheckStateChanged
 from sluice.events.scheduler import (
     Admitted,
@@ -31,7 +31,7 @@ from sluice.events.scheduler import (
 )
 from sluice.events.slices import JobResized, JobResumed, WorkloadPodsReady, WorkloadUpdated
 from sluice.events.variants import ParentAdmitted
-from sluice.replay.lint.observer import Observer
+from sluice.replay.lint.observer import Observer, hears
 
 
 class SharedObserver(Observer):
@@ -43,14 +43,11 @@ class SharedObserver(Observer):
     def __init__(self) -> None:
         self.due: dict[WorkloadKey, None] = {}
 
-    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
-        return dict.fromkeys((QuotaReserved, QuotaReleased, Admitted, Evicted), self._came)
-
-    def _came(self, state: SchedulerState, event: Any) -> Iterable[str]:
+    @hears
+    def _came(self, state: SchedulerState, event: QuotaReserved | QuotaReleased | Admitted | Evicted) -> None:
         workload = state.world.workloads.get(event.workload)
         if workload is not None and workload.record.parent is not None:
             self.due[workload.record.parent] = None
-        return ()
 
     def settled(self, state: SchedulerState) -> Iterator[str]:
         for parent in self.due:
@@ -90,18 +87,16 @@ class StaysReadyObserver(Observer):
         self.ready: dict[JobKey, tuple[WorkloadKey, dict[str, int]]] = {}
         """Job whose pods are ready -> its slice, and how many pods of each set it was told to run."""
 
-    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
-        told = (WorkloadPodsReady, WorkloadUpdated, JobResumed, JobResized)
-        return {**dict.fromkeys(told, self._told), WorkloadSliceReplaced: self._replaced}
-
-    def _told(self, state: State, event: Any) -> Iterable[str]:
+    @hears
+    def _told(
+        self, state: State, event: WorkloadPodsReady | WorkloadUpdated | JobResumed | JobResized
+    ) -> None:
         if isinstance(event, WorkloadPodsReady | WorkloadUpdated):
             job = state.by_workload.get(event.workload)
         else:
             job = state.jobs.get(event.job)
         if job is not None:
             self._note(job)
-        return ()
 
     def _note(self, job: Job) -> None:
         if job.pods_ready and job.phase is Phase.RUNNING:
@@ -110,6 +105,7 @@ class StaysReadyObserver(Observer):
         else:
             self.ready.pop(job.key, None)
 
+    @hears
     def _replaced(self, state: State, event: WorkloadSliceReplaced) -> Iterator[str]:
         job = state.by_workload.get(event.by)
         if job is None or job.record.key != event.by:
@@ -143,31 +139,23 @@ class KeptObserver(Observer):
         self.waited: dict[WorkloadKey, None] = {}
         """Who waited before this step."""
 
-    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
-        return {
-            QuotaReserved: self._reserved,
-            WorkloadsParked: self._parked,
-            PreemptionIssued: self._issued,
-            Preempted: self._preempted,
-        }
-
-    def _reserved(self, _: SchedulerState, event: QuotaReserved) -> Iterable[str]:
+    @hears
+    def _reserved(self, _: SchedulerState, event: QuotaReserved) -> None:
         self.came[event.workload] = self.first[event.workload] = None
-        return ()
 
-    def _parked(self, _: SchedulerState, event: WorkloadsParked) -> Iterable[str]:
+    @hears
+    def _parked(self, _: SchedulerState, event: WorkloadsParked) -> None:
         if event.aside:
             self.first.update(dict.fromkeys(event.workloads))
-        return ()
 
-    def _issued(self, _: SchedulerState, event: PreemptionIssued) -> Iterable[str]:
+    @hears
+    def _issued(self, _: SchedulerState, event: PreemptionIssued) -> None:
         self.moved = True
         self.waited[event.workload] = None
-        return ()
 
-    def _preempted(self, _: SchedulerState, _event: Preempted) -> Iterable[str]:
+    @hears
+    def _preempted(self, _: SchedulerState, _event: Preempted) -> None:
         self.moved = True
-        return ()
 
     def settled(self, state: SchedulerState) -> Iterator[str]:
         if not self.waited:
@@ -194,7 +182,7 @@ class KeptObserver(Observer):
         if thief.record.replaces is not None or thief.assignment is None:
             return
         root = queue.node.root()
-        there = []
+        there, leaving = [], dict[WorkloadKey, None]()
         for other in self.waited:
             waiting = _waiting(state, other)
             if (
@@ -203,9 +191,10 @@ class KeptObserver(Observer):
             ):
                 if waiting.recheck or waiting.workload.record.parent is not None:
                     return
+                leaving.update(waiting.victims)  # also those of one that the thief comes before
                 if _is_kept_for(state, waiting, first) and not _comes_before(thief, waiting):
                     there.append(waiting)
-        victims = [world.workloads[name] for one in there for name in one.victims if name in world.workloads]
+        victims = [world.workloads[name] for name in leaving if name in world.workloads]
         for one in there:
             with without(world, victims):
                 for also in there:
@@ -255,12 +244,9 @@ class EnoughObserver(Observer):
     def __init__(self) -> None:
         self.issued: dict[WorkloadKey, PreemptionIssued] = {}
 
-    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
-        return {PreemptionIssued: self._issued}
-
-    def _issued(self, _: SchedulerState, event: PreemptionIssued) -> Iterable[str]:
+    @hears
+    def _issued(self, _: SchedulerState, event: PreemptionIssued) -> None:
         self.issued[event.workload] = event
-        return ()
 
     def settled(self, state: SchedulerState) -> Iterator[str]:
         if not self.issued:
@@ -309,30 +295,19 @@ class UpdatesObserver(Observer):
         self.brings: dict[WorkloadKey, dict[str, Sequence[PodSetUpdate]]] = {}
         """Workload that was admitted -> what its checks had added by then."""
 
-    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
-        return {
-            QuotaReserved: self._begins,
-            QuotaReleased: self._begins,
-            ChecksRequested: self._asked,
-            CheckStateChanged: self._answered,
-            Admitted: self._admitted,
-            ParentAdmitted: self._through,
-            JobResumed: self._placed,
-            WorkloadSliceReplaced: self._replaced,
-        }
-
-    def _begins(self, _: State, event: QuotaReserved | QuotaReleased) -> Iterable[str]:
+    @hears
+    def _begins(self, _: State, event: QuotaReserved | QuotaReleased) -> None:
         for known in (self.said, self.counts, self.brings):
             known.pop(event.workload, None)
-        return ()
 
-    def _asked(self, _: State, event: ChecksRequested) -> Iterable[str]:
+    @hears
+    def _asked(self, _: State, event: ChecksRequested) -> None:
         self.counts[event.workload] = (event.attempt, event.checks)
         said = self.said.get(event.workload, {})
         self.said[event.workload] = {name: said[name] for name in event.checks if name in said}
-        return ()
 
-    def _answered(self, _: State, event: CheckStateChanged) -> Iterable[str]:
+    @hears
+    def _answered(self, _: State, event: CheckStateChanged) -> None:
         attempt, checks = self.counts.get(event.workload, (0, ()))
         if event.attempt == attempt and event.check in checks:
             said = self.said.setdefault(event.workload, {})
@@ -340,20 +315,21 @@ class UpdatesObserver(Observer):
                 said[event.check] = event.pod_set_updates
             else:
                 said.pop(event.check, None)
-        return ()
 
-    def _admitted(self, _: State, event: Admitted) -> Iterable[str]:
+    @hears
+    def _admitted(self, _: State, event: Admitted) -> None:
         self.brings[event.workload] = dict(self.said.get(event.workload, {}))
-        return ()
 
-    def _through(self, _: State, event: ParentAdmitted) -> Iterable[str]:
+    @hears
+    def _through(self, _: State, event: ParentAdmitted) -> None:
         self.brings[event.workload] = self.brings.get(event.variant, {})
-        return ()
 
+    @hears
     def _placed(self, state: State, event: JobResumed) -> Iterable[str]:
         job = state.jobs.get(event.job)
         return () if job is None else self._wrong(state, job)
 
+    @hears
     def _replaced(self, state: State, event: WorkloadSliceReplaced) -> Iterable[str]:
         job = state.by_workload.get(event.by)
         placed = job is not None and job.record.key == event.by and job.phase is not Phase.PENDING
@@ -383,9 +359,7 @@ class PlacedObserver(Observer):
     name: ClassVar[str] = "may-run-there"
     decider = Scheduler
 
-    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
-        return {QuotaReserved: self._reserved}
-
+    @hears
     def _reserved(self, state: SchedulerState, event: QuotaReserved) -> Iterator[str]:
         workload = state.world.workloads.get(event.workload)
         if workload is None or workload.record.replaces is not None:

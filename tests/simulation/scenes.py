@@ -375,8 +375,8 @@ def _reserving(_: Choices) -> list[Manifest]:
     return [
         settings(waitForPodsReady=wait),
         check("check-a", "ctl-a"),
-        queue("q0", quotas(f0=4), checks=["check-a"]),
-        queue("q1", quotas(f0=4)),
+        queue("q0", quotas(f0=4), cohort="c0", checks=["check-a"]),
+        queue("q1", quotas(f0=4), cohort="c0"),
     ]
 
 
@@ -782,6 +782,52 @@ def _promised(stage: Stage) -> None:
     stage.settle()
 
 
+def _half_checked(_: Choices) -> list[Manifest]:
+    checks = [{"name": "check-a", "onFlavors": ["f0"]}]
+    policy = racing()
+    return [
+        check("check-a", "ctl-a"),
+        queue("q0", quotas(f0=4, f1=2), checks=checks, concurrentAdmissionPolicy=policy),
+    ]
+
+
+def _reserved_before(stage: Stage) -> None:
+    """A variant waits for its check with quota for what its job was, and another runs as what it is."""
+    stage.answers = False
+    stage.submit("j0", "q0", 1, cpu=3)
+    stage.settle()
+    if stage.choices.chance(0.5):
+        with stage.away("scheduler"):
+            stage.submit("j0", "q0", 1, cpu=1)
+            stage.settle()
+    stage.submit("j0", "q0", 1, cpu=2)
+    stage.settle()
+    stage.answer("check-a", Ready())
+    stage.settle()
+    stage.answers = True
+    stage.settle()
+
+
+def _turns(_: Choices) -> list[Manifest]:
+    policy = racing()
+    return [queue("q0", quotas(f0=2, f1=2), concurrentAdmissionPolicy=policy, preemption=ANY_LOWER)]
+
+
+def _own_turn(stage: Stage) -> None:
+    """A better variant comes to need its gate while victims leave for one whose gate is open."""
+    stage.team(4)
+    for name, cpu, priority in (("j0", 1, "low"), ("j1", 1, "high"), ("j2", 2, "low")):
+        stage.submit(name, "q0", 1, cpu=cpu, priority=priority)
+        stage.settle()
+    stage.stops = ()
+    stage.submit("j3", "q0", 1, cpu=2, priority="middle")
+    stage.settle()
+    stage.end("j1")
+    stage.settle()
+    stage.stops = ALL
+    stage.settle()
+
+
 def _heirs(choices: Choices) -> list[Manifest]:
     """Return a queue whose variants share cpu, and one beside it that takes back what is lent."""
     policy = racing(best=["f0", "f1"], rest=["f0", "f2"])
@@ -957,6 +1003,10 @@ SCENES: dict[str, Scene] = {
     "heirs": Scene("a victim whose sibling goes on to hold", _heirs, _sibling_holds_on, ("checks", "racing")),
     "claims": Scene("claims that are lost", _plain, _claims_are_lost),
     "written-late": Scene("a replaced leader's write", _four, _written_late, ("standby",)),
+    "reserved-before": Scene(
+        "quota from before an edit", _half_checked, _reserved_before, ("checks", "racing")
+    ),
+    "own-turn": Scene("a gate that is asked for meanwhile", _turns, _own_turn, ("racing",)),
 }
 
 

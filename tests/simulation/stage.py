@@ -320,4 +320,4 @@ class Stage:
         return found
 
 
-__all__ = ["Stage", "check", "completed", "queue", "quotas", "racing", "settings"]
+__all__ = ["ALL", "Stage", "check", "completed", "queue", "quotas", "racing", "settings"]

@@ -17,8 +17,9 @@ from sluice.events.commit import Step
 from sluice.log.contract import Entry
 from sluice.log.fold import Fold
 from sluice.replay.lint.idle_quota import idle
-from sluice.replay.lint.invariants import OBSERVERS, Watched
+from sluice.replay.lint.invariants import OBSERVERS
 from sluice.replay.lint.preemption_invariants import unneeded
+from sluice.replay.lint.watching import Watched
 
 from . import invariants, obeyed
 from .log import steps_of

@@ -14,6 +14,7 @@ from sluice.events.job import JobEvent, JobFinished, JobPodsReady, JobStopped
 from sluice.protocol.dispatch import Claim, DispatchEntry, DispatchPodSet, Heartbeat
 from sluice.sdk.execution import ExecutorSettings, Held, Identity, Machine, Outcome
 from sluice.sdk.execution import actions as act
+from tests.simulation.buckets import Bucket
 
 SETTINGS = ExecutorSettings(heartbeat_s=1, ttl_s=5, takeover_s=10, check_s=10)
 
@@ -31,41 +32,6 @@ def entry_of(job: str, born: int, attempt: int = 1, *, stop: bool = False, count
         seq=born + 1,
         pod_sets=() if stop else (DispatchPodSet(name="main", count=count),),
     )
-
-
-@dataclass
-class Kept[V]:
-    value: V
-    revision: int
-    until: float = float("inf")
-
-
-@dataclass
-class Bucket[V]:
-    """Latest values; `lose` takes them all, and revisions begin anew."""
-
-    kept: dict[str, Kept[V]] = field(default_factory=dict)
-    revision: int = 0
-
-    def get(self, key: str, now: float) -> Kept[V] | None:
-        kept = self.kept.get(key)
-        if kept is not None and kept.until <= now:
-            del self.kept[key]
-            return None
-        return kept
-
-    def put(self, key: str, value: V, revision: int | None, now: float, ttl_s: float | None) -> int | None:
-        """Return the new revision, None if the key is not of *revision*."""
-        kept = self.get(key, now)
-        if revision is not None and revision != (kept.revision if kept is not None else 0):
-            return None
-        self.revision += 1
-        self.kept[key] = Kept(value, self.revision, now + (ttl_s or float("inf")))
-        return self.revision
-
-    def lose(self) -> None:
-        self.kept.clear()
-        self.revision = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -101,14 +67,20 @@ class World:
     ids: dict[str, int] = field(default_factory=dict)
     dispatch: dict[JobKey, DispatchEntry] = field(default_factory=dict)
     dispatch_whole: bool = True
-    claims: Bucket[Claim] = field(default_factory=Bucket)
-    beats: Bucket[Heartbeat] = field(default_factory=Bucket)
+    claims: Bucket[Claim] = field(init=False)
+    beats: Bucket[Heartbeat] = field(init=False)
     processes: dict[str, Process] = field(default_factory=dict)
     lives: int = 0
     started: list[tuple[JobKey, str, int, str]] = field(default_factory=list)
     """(job, uid, attempt, instance) in the order of starts."""
     double: list[str] = field(default_factory=list)
     recovered: list[Held] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.claims, self.beats = Bucket(lambda: self.micros()), Bucket(lambda: self.micros())
+
+    def micros(self, after_s: float = 0) -> int:
+        return round((self.now + after_s) * 1_000_000)
 
     # executors
 
@@ -232,30 +204,30 @@ class World:
         self.do(process, process.machine.answer(ask.number, answer, self.now))
 
     def _answered(self, process: Process, request: act.Request) -> act.Answer:
-        name, now = process.machine.book.who.name, self.now
+        name = process.machine.book.who.name
         match request:
             case act.GetEntry(job):
                 if job in self.dispatch:
                     return act.HasEntry(self.dispatch[job])
                 return act.Absent() if self.dispatch_whole else act.Unanswered("being written anew")
             case act.GetClaim(key):
-                kept = self.claims.get(key, now)
+                kept = self.claims.get(key)
                 return act.Absent() if kept is None else act.HasClaim(kept.value, kept.revision)
             case act.PutClaim(key, claim, expected, ttl_s):
-                revision = self.claims.put(key, claim, expected, now, ttl_s)
+                expires = None if ttl_s is None else self.micros(ttl_s)
+                revision = self.claims.put(key, claim, expected=expected, expires=expires)
             case act.ListClaims():
-                keys = sorted(self.claims.kept)
-                found = [(key, self.claims.get(key, now)) for key in keys]
+                found = [(key, self.claims.get(key)) for key in sorted(self.claims.values)]
                 return act.HasClaims(tuple((k, c.value, c.revision) for k, c in found if c is not None))
             case act.GetHeartbeat():
-                beat = self.beats.get(name, now)
+                beat = self.beats.get(name)
                 return act.Absent() if beat is None else act.HasHeartbeat(beat.value)
             case act.PutHeartbeat(heartbeat, expected, lasts_s):
-                revision = self.beats.put(name, heartbeat, expected, now, lasts_s)
+                revision = self.beats.put(name, heartbeat, expected=expected, expires=self.micros(lasts_s))
             case act.ListHeartbeats():
-                return act.Present(frozenset(k for k in sorted(self.beats.kept) if self.beats.get(k, now)))
+                return act.Present(frozenset(k for k in sorted(self.beats.values) if self.beats.get(k)))
             case act.RemoveHeartbeat():
-                self.beats.kept.pop(name, None)
+                self.beats.values.pop(name, None)
                 return act.Stored()
             case act.ReadJob(job, since):
                 told = self.log.get(job, [])
@@ -332,4 +304,4 @@ class World:
                     self.end_work(process, number, Outcome())
 
 
-__all__ = ["SETTINGS", "Bucket", "Process", "World", "entry_of"]
+__all__ = ["SETTINGS", "Process", "World", "entry_of"]

@@ -27,6 +27,7 @@ _SERVICES = (
     "check_budget",
     "check_provisioning",
     "check_webhook",
+    "gate",
 )
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(

@@ -32,7 +32,8 @@ from sluice.log.inflating import inflated
 from sluice.log.nats.jetstream import read_ack
 from sluice.log.nats.protocol import Parser, description_of, headers_of, status_of
 from sluice.log.runtime import lease, snapshot
-from sluice.log.runtime.presence import is_beat, names_of
+from sluice.log.runtime.presence import names_of
+from sluice.protocol.heartbeats import heartbeat_of
 from sluice.protocol.subjects import job_of, nobody_reads
 from sluice.replay.source import json_lines, log_file, partial_decode
 from sluice.sdk import _questions
@@ -167,7 +168,7 @@ READERS: dict[str, Reader] = {
     "frame": _frames,
     "status": lambda data: (status_of(b"NATS/1.0 " + data), description_of(b"NATS/1.0 " + data + b"\r\n")),
     "acknowledgement": lambda data: read_ack("job.a", 1, data),
-    "heartbeat": lambda data: (is_beat("a", data), _questions._beat(data), _lease._holder(data)),
+    "heartbeat": lambda data: (heartbeat_of("a", data), _lease._holder("a", data)),
     "heartbeat's key": lambda data: names_of({data.decode(errors="replace"): 1}, "agent."),
     "claim": _questions._claim,
     "dispatch entry": lambda data: _questions._entry("a.b", data),

@@ -17,6 +17,7 @@ OTHER_THINGS = {
     "Preempted",  # an event, a condition
     "Suspended",  # a state of a dispatch entry
     "Deactivated",  # a phase, an event of Kubernetes
+    "JobDeleted",  # a message
 }
 """Texts that are names of something else, too."""
 

@@ -2,6 +2,7 @@
 
 import ast
 import difflib
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -64,6 +65,28 @@ def test_rooms_use_only_what_is_public_of_each_other() -> None:
             if target not in allowed or name not in public_api.public_names(allowed[target]):
                 wrong.append(f"{importer}: {target}.{name}")
     assert not wrong, "add what is meant to be public to __all__"
+
+
+@pytest.mark.parametrize("package", ["log", "replay"])
+def test_nothing_is_public_that_only_its_room_uses(package: str) -> None:
+    """Whoever changes a name that is not in `__all__` need not look beyond the room."""
+    folders = (SOURCES, SOURCES / "sluice" / "services")
+    files = {_module(file): file for folder in folders for file in folder.rglob("*.py")}
+    used = set()
+    for importer, file in files.items():
+        imported = [(t, n) for t, n in _imports(importer, file, set(files)) if _room(t) != _room(importer)]
+        text = file.read_text() if any(f"{target}.{name}" in files for target, name in imported) else ""
+        used |= {f"{target}.{name}" for target, name in imported}
+        # Of a module that is imported as a whole, whatever is taken from some module by a dot.
+        used |= {f"{t}.{n}.{word}" for t, n in imported for word in re.findall(r"\.(\w+)", text)}
+    spare = {
+        f"{module.__name__}.{name}"
+        for module in public_api.modules(f"sluice.{package}")
+        if not module.__name__.startswith(public_api.INTERFACE)
+        for name in public_api.public_names(module)
+        if not public_api.submodule(module, name)
+    }
+    assert not spare - used
 
 
 def _module(file: Path) -> str:

@@ -12,7 +12,7 @@
 // The option `watch` is a second function, called for what is approved, at once and then every `watchSeconds`, as
 // long as it holds its quota: Retry and Rejected take the approval back, nothing or Ready leaves it.
 
-import { connect, headers, StringCodec } from "nats";
+import { connect, headers, nkeyAuthenticator, StringCodec } from "nats";
 import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { hostname } from "node:os";
@@ -41,14 +41,19 @@ function encode(name, mark, plain) {
 }
 
 // What the `nats` package wants for `nats://user:password@host:port,...`: it takes no credentials from the address.
+// Files, of an NKey's seed and of authorities for TLS: `?credentials=` and `&ca=` of the address, or the environment.
 function server(url) {
   const urls = url.split(",").map((one) => new URL(one.includes("://") ? one.trim() : `nats://${one.trim()}`));
-  const [{ protocol, username, password }] = urls;
+  const [{ protocol, username, password, searchParams }] = urls;
   const [user, pass] = [username, password].map(decodeURIComponent);
+  const seed = searchParams.get("credentials") || process.env.SLUICE_CREDENTIALS;
+  const caFile = searchParams.get("ca") || process.env.SLUICE_CA;
+  // Read at each login, so that a new key counts from the next one on.
+  const read = () => text.encode(readFileSync(seed, "utf8").match(/^SU\w+/m)[0]);
   return {
     servers: urls.map((one) => one.host),
-    ...(pass ? { user, pass } : user ? { token: user } : {}),
-    ...(protocol === "tls:" ? { tls: {} } : {}),
+    ...(seed ? { authenticator: nkeyAuthenticator(read) } : pass ? { user, pass } : user ? { token: user } : {}),
+    ...(protocol === "tls:" || caFile ? { tls: caFile ? { caFile } : {} } : {}),
   };
 }
 
@@ -81,14 +86,25 @@ export class Controller {
   async run() {
     for (const which of ["SIGTERM", "SIGINT"]) process.on(which, () => (this.stopping = true));
     this.nc = await connect({ ...server(this.url), name: this.name, maxReconnectAttempts: -1, waitOnFirstConnect: true });
-    this.js = this.nc.jetstream({ timeout: 3000, checkAPI: false });
-    this.jsm = await this.nc.jetstreamManager({ checkAPI: false });
+    const domain = await this.domain();
+    this.js = this.nc.jetstream({ timeout: 3000, checkAPI: false, domain });
+    this.jsm = await this.nc.jetstreamManager({ checkAPI: false, domain });
     log("controller started", { controller: this.name, instance: this.instance });
     while (!this.stopping) {
       if (await this.acquire()) await this.lead();
       else await sleep(TTL_S * 100);
     }
     await this.nc.drain();
+  }
+
+  // A user with an account of its own, which has no JetStream, asks the cell's gate: the domain `sluice`.
+  async domain() {
+    try {
+      await (await this.nc.jetstreamManager({ checkAPI: false })).streams.info(`KV_sluice_${this.cell}_checks`);
+    } catch (error) {
+      if (error.api_error?.err_code === 10039) return "sluice";
+    }
+    return undefined;
   }
 
   // The heartbeat. It is created where there is none and renewed at the revision written last; a replica is
@@ -156,18 +172,25 @@ export class Controller {
     this.running = 0;
     let watch;
     try {
-      const kv = await this.js.views.kv(`sluice_${this.cell}_checks`, { bindOnly: true });
+      // Pulled: a consumer that is pushed to would not be let through the gate.
+      const bucket = `sluice_${this.cell}_checks`;
+      const filterSubjects = [`$KV.${bucket}.${keyToken(this.name)}.>`];
+      const consumer = await this.js.consumers.get(`KV_${bucket}`, { filterSubjects });
       const first = new Map();
       let complete;
       const initialized = new Promise((resolve) => (complete = resolve));
-      watch = await kv.watch({ key: `${keyToken(this.name)}.>`, initializedFn: () => complete() });
+      if ((await consumer.info()).num_pending === 0) complete();
+      watch = await consumer.consume();
       let told = null;
       const following = (async () => {
-        for await (const entry of watch) {
-          const request = entry.operation === "PUT" ? parse(entry) : null;
-          if (told) told(entry.key, request);
-          else if (request) first.set(entry.key, request);
-          else first.delete(entry.key);
+        for await (const message of watch) {
+          const key = message.subject.slice(`$KV.${bucket}.`.length);
+          const gone = message.headers?.has("KV-Operation") || message.headers?.has("Nats-Marker-Reason");
+          const request = gone ? null : parse(key, message);
+          if (told) told(key, request);
+          else if (request) first.set(key, request);
+          else first.delete(key);
+          if (message.info.pending === 0) complete();
         }
       })();
       following.catch((error) => log("requests not followed", { error: error.message }));
@@ -341,11 +364,11 @@ function requestKey({ controller, workload, check }) {
   return [controller, workload.namespace, workload.name, check].map(keyToken).join(".");
 }
 
-function parse(entry) {
+function parse(key, message) {
   try {
-    return entry.json();
+    return message.json();
   } catch (error) {
-    log("unreadable request", { key: entry.key, error: error.message });
+    log("unreadable request", { key, error: error.message });
     return null;
   }
 }

@@ -20,6 +20,7 @@ COMMANDS = {
     "up": Lazy("cell.up", "Run a cell", "Start a server, the services and agents on this machine"),
     "down": Lazy("cell.up", "Run a cell", "Stop what `up` started"),
     "status": Lazy("cell.status", "Run a cell", "Show services, agents, the log's position"),
+    "auth": Lazy("auth.auth", "Run a cell", "Say who may log in to a cell's server: keys, roles, TLS"),
     "demo": Lazy("demo.demo", "Run a cell", "Start a cell, feed it real jobs, show what happens"),
     "apply": Lazy("objects.apply", "Change it", "Create or change objects from manifests"),
     "delete": Lazy("objects.apply", "Change it", "Delete objects"),
@@ -49,7 +50,7 @@ COMMANDS = {
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="A cell is found by --server, else by SLUICE_NATS_URL, else by the nearest .sluice/ directory.",
 )
-@click.option("-s", "--server", metavar="URL", help="NATS server of the cell, nats://host:port.")
+@click.option("-s", "--server", metavar="URL", help="NATS server, nats://host:port, or a cell's directory.")
 @click.option("--cell", metavar="NAME", envvar="SLUICE_CELL", help="Cell to work with (default: main).")
 @click.option("--color/--no-color", "color", default=None, help="Colours; by default on a terminal only.")
 @click.version_option(__version__, message="%(prog)s %(version)s")

@@ -9,7 +9,7 @@ from typing import ClassVar, Protocol
 from sluice.events.base import Event, Micros
 from sluice.events.commit import Step
 
-__all__ = ["MOST_STEPS", "NotSettledError", "Settling", "settle", "step"]
+__all__ = ["MOST_STEPS", "step"]
 
 MOST_STEPS = 1000
 """Steps after which somebody goes round in circles; a settled state needs few."""

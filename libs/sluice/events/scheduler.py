@@ -184,7 +184,7 @@ class PreemptionIssued(Event, frozen=True, kw_only=True):
 
 
 class PreemptionWaitEnded(Event, frozen=True, kw_only=True):
-    """The workload gave up waiting for its victims: what it waited for is not possible any more."""
+    """The workload waits for its victims no more: another one gets what they leave. It is looked at anew."""
 
     workload: WorkloadKey
 

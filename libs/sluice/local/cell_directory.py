@@ -17,6 +17,7 @@ from typing import IO
 
 import msgspec
 
+from .private_files import write_private
 from .processes import exists
 
 __all__ = ["DEMO", "DIRECTORY", "CellState", "Place", "ProcessState", "find", "nearest"]
@@ -70,7 +71,8 @@ class Place:
     def write(self, state: CellState) -> None:
         """Replace the state file at once, so that no reader sees half of it."""
         partial = self.state_file.with_name(f"up.json.{os.getpid()}")
-        partial.write_bytes(msgspec.json.format(msgspec.json.encode(state), indent=2) + b"\n")
+        # The address has the owner's password.
+        write_private(partial, msgspec.json.format(msgspec.json.encode(state), indent=2) + b"\n")
         partial.replace(self.state_file)
 
     def take(self) -> IO[bytes] | None:

@@ -9,6 +9,7 @@ import contextlib
 import fcntl
 import os
 import re
+import secrets
 import shutil
 import signal
 import socket
@@ -22,7 +23,9 @@ import msgspec
 
 from sluice.log.contract import MAX_PAYLOAD
 from sluice.log.errors import AlreadyRunningError, ServerError
+from sluice.log.nats.protocol import shown
 
+from .private_files import write_private
 from .processes import exists
 
 __all__ = ["EmbeddedServer", "stop_running"]
@@ -39,9 +42,12 @@ class ServerState(msgspec.Struct, frozen=True):
     pid: int
     url: str
     port: int
-    monitor_port: int
     directory: str
     log_file: str
+
+
+OWNER = "owner"
+"""The one user of a server that asks for a login."""
 
 
 def find_binary(env: Mapping[str, str]) -> Path:
@@ -109,7 +115,8 @@ class EmbeddedServer:
 
     `port` 0 takes a free one, and the same again when started again in the directory, if it can: clients
     then find the server back after a crash. `sync` is JetStream's sync_interval: "always" for a single
-    server that must survive power loss.
+    server that must survive power loss. `secured`: only who knows the password gets in, which is made here,
+    stands in `url`, and is kept in files that nobody but their owner can read.
     """
 
     def __init__(
@@ -120,10 +127,11 @@ class EmbeddedServer:
         host: str = "127.0.0.1",
         sync: str = "2m",
         name: str = "sluice",
+        secured: bool = False,
         env: Mapping[str, str] | None = None,
     ) -> None:
         self.directory = directory.absolute()
-        self.host, self.port, self.sync, self.name = host, port, sync, name
+        self.host, self.port, self.sync, self.name, self.secured = host, port, sync, name, secured
         self.env = dict(os.environ if env is None else env)
         self.state: ServerState | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -148,6 +156,8 @@ class EmbeddedServer:
             ServerError: it did not come up; quotes the end of its log.
         """
         self.directory.mkdir(parents=True, exist_ok=True)
+        if self.secured:
+            self.directory.chmod(0o700)  # the log is in it, too
         with (self.directory / "server.lock").open("ab") as lock:
             self._take(lock)
             before = self._last_port()
@@ -165,7 +175,7 @@ class EmbeddedServer:
             other = _read_state(self.directory, wait_s=5.0)
             if other is None:
                 raise ServerError(f"{self.directory}: another start is under way") from None
-            raise AlreadyRunningError(str(self.directory), other.url, other.pid) from None
+            raise AlreadyRunningError(str(self.directory), shown(other.url), other.pid) from None
 
     def _last_port(self) -> int:
         try:
@@ -178,7 +188,8 @@ class EmbeddedServer:
         config = self.directory / "nats-server.conf"
         log_file = self.directory / "nats-server.log"
         monitor = _free_port(self.host, port)
-        config.write_text(self._config(port, monitor, log_file))
+        password = self._password() if self.secured else ""
+        write_private(config, self._config(port, monitor, log_file, password).encode())
         offset = log_file.stat().st_size if log_file.exists() else 0
         with log_file.open("ab") as errors:
             process = subprocess.Popen(
@@ -193,23 +204,38 @@ class EmbeddedServer:
         self._process = process
         state = ServerState(
             pid=process.pid,
-            url=f"nats://{self.host}:{port}",
+            url=f"nats://{OWNER}:{password}@{self.host}:{port}" if password else f"nats://{self.host}:{port}",
             port=port,
-            monitor_port=monitor,
             directory=str(self.directory),
             log_file=str(log_file),
         )
         self._await_ready(process, log_file, offset, timeout_s)
         partial = self.directory / "server.json.new"
-        partial.write_bytes(msgspec.json.encode(state))
+        write_private(partial, msgspec.json.encode(state))
         partial.replace(self.directory / "server.json")
         return state
 
-    def _config(self, port: int, monitor: int, log_file: Path) -> str:
+    def _password(self) -> str:
+        """Return the owner's password: the same at each start, so that clients find the server back."""
+        file = self.directory / "owner.password"
+        with contextlib.suppress(FileNotFoundError):
+            if password := file.read_text().strip():
+                return password
+        password = f"p{secrets.token_hex(24)}"  # a letter first, else the server reads a number
+        write_private(file, password.encode())
+        return password
+
+    def _config(self, port: int, monitor: int, log_file: Path, password: str) -> str:
+        # Nobody logs in to see the server's numbers, so a server with a login does not show them.
+        door = (
+            f'authorization {{ user: "{OWNER}", password: "{password}" }}'
+            if password
+            else f'http: "{self.host}:{monitor}"'
+        )
         return f"""# Written at each start.
 server_name: "{self.name}"
 listen: "{self.host}:{port}"
-http: "{self.host}:{monitor}"
+{door}
 log_file: "{log_file}"
 logfile_size_limit: 64MB
 max_payload: {MAX_PAYLOAD}

@@ -172,4 +172,4 @@ def _presence(cell: CellState, event: Any, seq: int, at: Micros) -> None:
         del cell.presence[longest]
 
 
-__all__ = ["CellFold", "CellState", "Presence", "Refusal"]
+__all__ = ["CellFold", "CellState", "Presence"]

@@ -77,4 +77,4 @@ class Chain:
         self.head = seq
 
 
-__all__ = ["Chain", "Send"]
+__all__ = ["Chain"]

@@ -27,6 +27,7 @@ from sluice.events.base import PodSet, PodSetAssignment, Value, WorkloadKey
 from sluice.events.job import JobEvent
 
 from .dispatch import key_token
+from .heartbeats import AnyHeartbeat
 
 __all__ = [
     "CONTROLLER",
@@ -121,12 +122,12 @@ class CheckVerdict(JobEvent, frozen=True, kw_only=True):
     """With Ready only: added to the pods; what contradicts the job or another check fails the admission."""
 
 
-class ControllerHeartbeat(Value, frozen=True, kw_only=True):
-    """Value of `controller.<name>` in the bucket `sluice_<cell>_heartbeats`, whose entries expire."""
+class ControllerHeartbeat(AnyHeartbeat, frozen=True, kw_only=True):
+    """Value of `controller.<name>` in the bucket `sluice_<cell>_heartbeats`, whose entries expire.
 
-    name: str
-    instance: str
-    """The process; of several replicas the one that holds the key is the active one."""
+    Of several replicas the one whose `instance` holds the key is the active one.
+    """
+
     host: str = ""
     pid: int = 0
     version: str = ""

@@ -23,6 +23,8 @@ from urllib.parse import quote, unquote
 from sluice.api.core_v1 import Toleration
 from sluice.events.base import JobKey, Value, WorkloadKey
 
+from .heartbeats import AnyHeartbeat
+
 __all__ = [
     "Claim",
     "DispatchEntry",
@@ -89,11 +91,9 @@ class Claim(Value, frozen=True, kw_only=True):
     state: Literal["Active", "Done"] = "Active"
 
 
-class Heartbeat(Value, frozen=True, kw_only=True):
+class Heartbeat(AnyHeartbeat, frozen=True, kw_only=True):
     """Value of `agent.<name>` in the bucket `sluice_<cell>_heartbeats`, whose entries expire."""
 
-    name: str
-    instance: str
     host: str = ""
     pid: int = 0
     flavors: Sequence[str] = ()

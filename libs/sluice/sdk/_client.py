@@ -31,7 +31,7 @@ from sluice.log.errors import EventLogError, StaleSequenceError, UnansweredError
 from sluice.log.nats import jetstream_api as api
 from sluice.log.nats.jetstream import JetStreamLog, read_ack
 from sluice.log.nats.kv import Bucket
-from sluice.log.nats.protocol import publish_frame
+from sluice.log.nats.protocol import publish_frame, shown, with_files
 from sluice.protocol.dispatch import DispatchEntry, job_of_key
 from sluice.protocol.subjects import job_suffix
 
@@ -86,6 +86,9 @@ class AsyncClient:
 
     def __init__(self, url: str = "", cell: str = "", *, source: str = "", timeout_s: float = 10.0) -> None:
         url = url or os.environ.get("SLUICE_NATS_URL") or os.environ.get("NATS_URL") or ""
+        url = (
+            with_files(url, os.environ.get("SLUICE_CREDENTIALS"), os.environ.get("SLUICE_CA")) if url else ""
+        )
         nearby = None if url else nearest(Path.cwd())
         self.url = url or (nearby.url if nearby is not None else DEFAULT_URL)
         self.source = source or default_source()
@@ -279,7 +282,8 @@ class AsyncClient:
                 raise
             except (UnansweredError, TimeoutError) as error:
                 if time.monotonic() >= deadline:
-                    detail = f"{error or 'no answer'}; is there a cell {self.log.cell.name!r} at {self.url}?"
+                    where = f"a cell {self.log.cell.name!r} at {shown(self.url)}"
+                    detail = f"{error or 'no answer'}; is there {where}?"
                     raise NotPublishedError(f"{namespace}/{name}", event_type, detail) from error
                 await asyncio.sleep(0.1)
             except EventLogError as error:

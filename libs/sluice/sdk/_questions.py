@@ -10,7 +10,8 @@ from sluice.events.job import JobEvent, JobFinished, JobPodsReady, JobPodsReclai
 from sluice.log.errors import EventLogError, StaleSequenceError
 from sluice.log.nats import jetstream_api as api
 from sluice.log.nats.kv import Bucket
-from sluice.protocol.dispatch import Claim, DispatchEntry, Heartbeat, dispatch_key, key_text, key_token
+from sluice.protocol.dispatch import Claim, DispatchEntry, dispatch_key, key_text, key_token
+from sluice.protocol.heartbeats import heartbeat_of
 from sluice.protocol.subjects import job_suffix
 
 from ._client import AsyncClient, split
@@ -47,7 +48,6 @@ FEW = 16
 
 _ENTRIES = msgspec.json.Decoder(DispatchEntry)
 _CLAIMS = msgspec.json.Decoder(Claim)
-_BEATS = msgspec.json.Decoder(Heartbeat)
 _REPORTS: dict[str, type[JobEvent]] = {
     kind.__name__: kind for kind in (JobPodsReady, JobPodsReclaimable, JobStopped, JobFinished)
 }
@@ -61,6 +61,7 @@ class Questions:
         self.dispatch = Bucket(client.log, "dispatch")
         self._claims = Bucket(client.log, "claims")
         self._heartbeats = Bucket(client.log, "heartbeats", memory=True)
+        self._executor = executor
         self._beat = f"{AGENT}.{key_token(executor)}"
 
     async def ask(self, request: Request) -> Answer:
@@ -75,9 +76,10 @@ class Questions:
             case ListClaims():
                 return await self._all_claims()
             case GetHeartbeat():
-                beat = await self._heartbeats.get(self._beat)
+                value = await self._heartbeats.get(self._beat)
+                beat = None if value is None else heartbeat_of(self._executor, value.value)
                 # What is no heartbeat is nobody's: the next beat is put over it.
-                return Absent() if beat is None else _beat(beat.value)
+                return Absent() if beat is None else HasHeartbeat(beat)
             case PutHeartbeat(heartbeat, expected, lasts_s):
                 return await self._put(self._heartbeats, self._beat, heartbeat, expected, lasts_s)
             case ListHeartbeats():
@@ -157,13 +159,6 @@ def _entry(key: str, value: bytes) -> DispatchEntry:
         return _ENTRIES.decode(value)
     except UNREADABLE as error:
         raise EventLogError(f"{key}: unreadable: {error}") from error
-
-
-def _beat(value: bytes) -> HasHeartbeat | Absent:
-    try:
-        return HasHeartbeat(_BEATS.decode(value))
-    except UNREADABLE:
-        return Absent()
 
 
 def _claim(value: bytes) -> Claim:

@@ -1,6 +1,6 @@
 """Whose preemption gate may be opened next."""
 
-from sluice.core.variants.decide import first_candidate
+from sluice.core.variants.gates import first_candidate
 from tests.conformance.build_variants import variant_of
 from tests.conformance.framework import Json, compare
 

@@ -19,8 +19,12 @@ from tests.support.waiting import PATIENCE_S, wait_until
 
 ROOT = Path(__file__).resolve().parents[3]
 NATS = ROOT / "deploy" / "nats"
-SERVICES = ("scheduler", "slice_aggregator", "variant_controller", "admission_check", "api")
-USERS = (*SERVICES, "agent", "upstream", "admin", "viewer")
+SERVICES = ("scheduler", "slice_aggregator", "variant_controller", "admission_check", "api", "gate")
+USERS = (*SERVICES, "keeper", "agent", "upstream", "admin", "viewer")
+
+
+SPY = """
+      {user: spy, password: $SLUICE_SPY_PASSWORD, permissions: {publish: [], allow_responses: true}}"""
 
 
 @dataclass
@@ -30,8 +34,12 @@ class SecuredCell:
     directory: Path
     port: int = 0
     processes: list[system.Process] = field(default_factory=list)
+    last: dict[str, system.Process] = field(default_factory=dict)
+    """The latest process of each service."""
     controllers: Sequence[str] = ()
     """Of admission checks: they get users, too, `check_<name>`."""
+    spied: bool = False
+    """A user `spy` hears what is said in the services' account, and may answer."""
 
     def url(self, user: str) -> str:
         return f"nats://{user}:secret-{user}@127.0.0.1:{self.port}"
@@ -51,6 +59,14 @@ class SecuredCell:
             text, changed = re.subn(rf"(?m)^( *){key}: .*$", rf"\g<1>{key}: {value}", text)
             assert changed == 1, f"deploy/nats/nats-server.conf has no {key}"
         (self.directory / "nats-server.conf").write_text(text)
+        passwords = self._write_users()
+        command = [str(find_binary(os.environ)), "-c", str(self.directory / "nats-server.conf")]
+        self._start(command, {**os.environ, **passwords}, self.server_log)
+        self._await_ready()
+        return self
+
+    def _write_users(self) -> dict[str, str]:
+        """Write `users.conf`, and return the passwords in it as the server's environment."""
         shutil.copy(NATS / "users.conf", self.directory)
         users = list(USERS)
         if self.controllers:
@@ -64,11 +80,11 @@ class SecuredCell:
             ).stdout
             (self.directory / "users.conf").write_text(made)
             users = re.findall(r"user: (\w+)", made)
-        passwords = {f"SLUICE_{user.upper()}_PASSWORD": f"secret-{user}" for user in users}
-        command = [str(find_binary(os.environ)), "-c", str(self.directory / "nats-server.conf")]
-        self._start(command, {**os.environ, **passwords}, self.server_log)
-        self._await_ready()
-        return self
+        if self.spied:
+            file = self.directory / "users.conf"
+            file.write_text(file.read_text().replace("users: [", f"users: [{SPY}", 1))
+            users.append("spy")
+        return {f"SLUICE_{user.upper()}_PASSWORD": f"secret-{user}" for user in users}
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -97,7 +113,11 @@ class SecuredCell:
     def service(self, name: str, user: str = "", **env: str) -> system.Process:
         """Start one replica of a service as *user*, that of its name by default; its instance is its name."""
         more = {"SLUICE_NATS_URL": self.url(user or name), **env}
-        return self._start(service_command(name), self.env(name, **more), self.directory / f"{name}.log")
+        if name == "gate":
+            more["GATE_CONTROLLERS"] = ",".join(self.controllers)
+        log = self.directory / f"{name}.log"
+        self.last[name] = self._start(service_command(name), self.env(name, **more), log)
+        return self.last[name]
 
     def env(self, name: str, **more: str) -> dict[str, str]:
         """Return the environment of a service's container."""

@@ -110,3 +110,17 @@ def test_probe_tells_a_service_that_does_not_answer(cell: SecuredCell) -> None:
     assert cell.probe("scheduler", SLUICE_NATS_URL=away).returncode == 0
     assert cell.probe("scheduler", "--ready", SLUICE_NATS_URL=away).returncode == 1
     assert cell.probe("agent", "--agent", AGENT_NAME="nobody").returncode == 1
+
+
+def test_a_gate_may_be_away(cell: SecuredCell, tmp_path: Path) -> None:
+    """Who reads goes on without it; who begins to read waits, and begins when there is one again."""
+    cell.service("agent", AGENT_NAME="agent-1", SLUICE_DATA_DIR=str(tmp_path), SLUICE_INSTANCE="agent-1")
+    wait_until(lambda: cell.probe("agent", "--agent", AGENT_NAME="agent-1").returncode == 0)
+    cell.last["gate"].kill()
+    cell.last["gate"].wait()
+    submitted = cell.sluice("admin", "submit", "-q", "vision", "--name", "patient", "--", "true")
+    assert submitted.code == 0, submitted.err
+    phase = ("get", "job", "patient", "-o", "{.status.phase}")
+    wait_until(lambda: cell.sluice("admin", *phase).out.strip() in ("Admitted", "Running"))
+    cell.service("gate")
+    wait_until(lambda: cell.sluice("admin", *phase).out.strip() == "Succeeded")

@@ -7,8 +7,12 @@ from typing import Any
 import pytest
 
 from sluice.api.labels import ELASTIC_JOB
+from sluice.log.nats.kv import Bucket
 from sluice.protocol.dispatch import DispatchEntry
+from sluice.protocol.heartbeats import AnyHeartbeat
 from sluice.sdk import AsyncClient, Executor, ExecutorSettings, JobFailedError, Outcome, Work
+from sluice.sdk._questions import Questions
+from sluice.sdk.execution.actions import Absent, GetHeartbeat, HasHeartbeat
 from tests.integration.jobs.conftest import client, scheduler, system
 from tests.integration.jobs.quick_scheduler import RunningScheduler
 from tests.support.slices_world import manifest
@@ -181,3 +185,22 @@ async def test_each_attempt_runs_once(client: AsyncClient, scheduler: RunningSch
         executor.stop()
     await asyncio.gather(*tasks)
     assert sorted(runs) == sorted(f"default/j{n}" for n in range(50))
+
+
+@pytest.mark.parametrize(
+    ("value", "there"),
+    [
+        (b'{"name":"x","instance":"2","pid":"?"}', True),
+        (b'{"name":"y","instance":"2"}', False),
+        (b"{}", False),
+    ],
+    ids=["odd", "another's", "none"],
+)
+async def test_a_heartbeat_is_one_to_executors_if_it_is_one_to_the_services(
+    client: AsyncClient, value: bytes, there: bool
+) -> None:
+    """Whatever else it says: the services would say that somebody of that name is there."""
+    heartbeats = Bucket(client.log, "heartbeats", memory=True)
+    await heartbeats.put("agent.x", value)
+    found = await Questions(client, "x").ask(GetHeartbeat())
+    assert found == (HasHeartbeat(AnyHeartbeat(name="x", instance="2")) if there else Absent())

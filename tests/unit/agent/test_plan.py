@@ -9,7 +9,7 @@ from sluice.events.base import JobKey, WorkloadKey
 from sluice.protocol.dispatch import DispatchEntry, DispatchPodSet
 from sluice.services.agent.config import load
 from sluice.services.agent.errors import PlanError
-from sluice.services.agent.execution import inherited
+from sluice.services.agent.isolation import inherited
 from sluice.services.agent.plan import Plan, expand, make_plan, pod_env, resolve
 from sluice.services.agent.policies import describe_exit
 from tests.support.slices_world import manifest
@@ -92,7 +92,7 @@ def test_downward_api() -> None:
     own = pod_env(entry(), entry().pod_sets[0], 0, indexed=False, agent="x", cell="main")
     assert resolve(plan(job).pod_sets[0], own)[1]["NS"] == "team"
     job["spec"]["template"]["spec"]["containers"][0]["env"] = [
-        {"name": "SECRET", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}
+        {"name": "SECRET", "valueFrom": {"configMapKeyRef": {"name": "s", "key": "k"}}}
     ]
     with pytest.raises(PlanError, match="variable SECRET"):
         plan(job)
@@ -154,7 +154,17 @@ def test_what_agents_cannot_run() -> None:
 def test_small_things() -> None:
     assert expand("$$ $(A) $(B)", {"A": "1"}) == "$ 1 $(B)"
     assert [describe_exit(code) for code in (3, -9)] == ["exit code 3", "killed by SIGKILL"]
-    assert inherited({"PATH": "p", "AGENT_NAME": "x", "SLUICE_NATS_URL": "u"}) == {"PATH": "p"}
+    env = {
+        "PATH": "p",
+        "LC_ALL": "C",
+        "AGENT_NAME": "x",
+        "SLUICE_NATS_URL": "u",
+        "AWS_SECRET": "s",
+        "CUDA_X": "1",
+    }
+    assert inherited(env) == {"PATH": "p", "LC_ALL": "C"}
+    assert inherited(env, ("CUDA_*",)) == {"PATH": "p", "LC_ALL": "C", "CUDA_X": "1"}
+    assert not set(inherited(env, ("*",))) & {"AGENT_NAME", "SLUICE_NATS_URL"}
 
 
 def test_configuration() -> None:

@@ -5,6 +5,7 @@ import pytest
 
 from sluice.cli.main import cli
 
+from . import rights_page
 from .cli_page import PAGE, page
 from .pages import PAGES, Command, commands
 
@@ -48,3 +49,8 @@ def test_there_are_commands() -> None:
 def test_the_page_of_commands_is_current() -> None:
     """docs/cli.md is what the commands say of themselves."""
     assert PAGE.read_text() == page(), "run: python -m tests.unit.docs.cli_page"
+
+
+def test_the_page_of_rights_is_current() -> None:
+    """docs/rights.md is what the roles say."""
+    assert rights_page.PAGE.read_text() == rights_page.page(), "run: python -m tests.unit.docs.rights_page"

@@ -37,12 +37,9 @@ NO_CONCEPTS = {
         "WriterHead",
     },
     "parts of something that has a row": {
-        "ActiveState",
         "Clock",
-        "Held",
         "JobStatus",
         "Todo",
-        "Total",
         "Usage",
     },
     "a message around a commit, of the codec": {"Enveloped"},

@@ -6,13 +6,13 @@ from sluice.cli.commands.objects.describe_jobs import _family, _migrations, work
 from sluice.cli.commands.objects.describe_queues import _waiting, cluster_queue_lines, local_queue_lines
 from sluice.cli.kit.columns import job_position, position, variant_gate, waited, workload_status
 from sluice.core.views import notices
+from sluice.core.views.present.phase import workload_phase
 from sluice.core.views.present.times import timestamp
 from sluice.core.views.totals import MIGRATED
 from sluice.events.base import JobKey, WorkloadKey
 from sluice.events.scheduler import ClusterQueueStatusChanged, Evicted
 from sluice.events.variants import ParentEvicted
 from sluice.replay.explain.why import explain
-from sluice.replay.views.describe import phase_of as replay_phase
 from sluice.services.api.objects import keys, render
 from sluice.services.api.world import World
 from tests.support.family_world import FamilyWorld, cell, cluster_queue, local_queue
@@ -98,7 +98,7 @@ def test_a_parent_whose_variant_waits_for_checks_says_so() -> None:
     assert (status["phase"], status["reason"]) == ("QuotaReserved", "UnsatisfiedAdmissionChecks")
     assert (workload_status(parent), position(parent)) == ("QuotaReserved", ""), "get wl, describe wl"
     (seen,) = (w for w in api.view.workloads.values() if w.parent)
-    assert replay_phase(seen) == "QuotaReserved", "replay state"
+    assert workload_phase(seen) == "QuotaReserved", "replay state"
     assert status["message"] == text
     tree = "\n".join(_family(parent))
     assert "[od]  QuotaReserved  The workload has not all checks ready" in tree

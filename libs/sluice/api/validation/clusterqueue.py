@@ -1,6 +1,6 @@
 """ClusterQueue."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from sluice.api.errors import (
     IMMUTABLE,
@@ -35,7 +35,7 @@ _MODES = ("TryPreferredFlavors", "RetainFirstAdmission")
 
 def check_cluster_queue(queue: ClusterQueue) -> list[FieldError]:
     """Check a new queue."""
-    return _check_spec(queue.spec) + _check_on_flavors(queue.spec, {})
+    return [*_check_spec(queue.spec), *_check_on_flavors(queue.spec, {})]
 
 
 def check_cluster_queue_update(
@@ -51,7 +51,7 @@ def check_cluster_queue_update(
     ):
         # A reference that was wrong before stays allowed, or nothing else could be edited.
         tolerated = {check.name: frozenset(check.on_flavors) for check in strategy.admission_checks}
-    found = _check_spec(new.spec) + _check_on_flavors(new.spec, tolerated)
+    found = [*_check_spec(new.spec), *_check_on_flavors(new.spec, tolerated)]
     # CA3: only the migration is immutable; ours, explicit variants may be edited.
     before, after = old.spec.concurrent_admission_policy, new.spec.concurrent_admission_policy
     if (before is None) != (after is None) or (
@@ -65,26 +65,25 @@ def check_cluster_queue_update(
     return found
 
 
-def _check_spec(spec: ClusterQueueSpec) -> list[FieldError]:
+def _check_spec(spec: ClusterQueueSpec) -> Iterator[FieldError]:
     groups = "spec.resourceGroups"
-    found = quotas.check_resource_groups(
+    yield from quotas.check_resource_groups(
         groups,
         spec.resource_groups,
         has_parent=spec.cohort_name != "",
         parent_word="cohort",
         lending_at_most_nominal=True,
     )
-    found += names.check_selector("spec.namespaceSelector", spec.namespace_selector)
+    yield from names.check_selector("spec.namespaceSelector", spec.namespace_selector)
     if spec.preemption is not None:
-        found += _check_preemption(spec.preemption)
+        yield from _check_preemption(spec.preemption)
     if spec.flavor_fungibility is not None:
-        found += _check_fungibility(spec.flavor_fungibility)
-    found += quotas.check_fair_sharing("spec.fairSharing", spec.fair_sharing)
-    found += quotas.check_totals(groups, spec.resource_groups)
+        yield from _check_fungibility(spec.flavor_fungibility)
+    yield from quotas.check_fair_sharing("spec.fairSharing", spec.fair_sharing)
+    yield from quotas.check_totals(groups, spec.resource_groups)
     if spec.concurrent_admission_policy is not None:
         # Whatever the gate says: with a queue that could not have it, it could not be switched on.
-        found += _check_policy(spec, spec.concurrent_admission_policy)
-    return found
+        yield from _check_policy(spec, spec.concurrent_admission_policy)
 
 
 def _check_preemption(preemption: ClusterQueuePreemption) -> list[FieldError]:
@@ -109,103 +108,99 @@ def _flavors(groups: Sequence[ResourceGroup]) -> list[str]:
     return list(dict.fromkeys(flavor.name for group in groups for flavor in group.flavors))
 
 
-def _check_on_flavors(spec: ClusterQueueSpec, tolerated: Mapping[str, frozenset[str]]) -> list[FieldError]:
+def _check_on_flavors(
+    spec: ClusterQueueSpec, tolerated: Mapping[str, frozenset[str]]
+) -> Iterator[FieldError]:
     if spec.admission_checks_strategy is None:
-        return []
+        return
     known = _flavors(spec.resource_groups)
-    found: list[FieldError] = []
     for i, check in enumerate(spec.admission_checks_strategy.admission_checks):
         if tolerated.get(check.name) == frozenset(check.on_flavors):
             continue
         place = f"spec.admissionChecksStrategy.admissionChecks[{i}].onFlavors"
-        found += [
+        yield from (
             not_supported(f"{place}[{j}]", flavor, known)
             for j, flavor in enumerate(check.on_flavors)
             if flavor not in known
-        ]
-    return found
+        )
 
 
-def _check_policy(spec: ClusterQueueSpec, policy: ConcurrentAdmissionPolicy) -> list[FieldError]:
+def _check_policy(spec: ClusterQueueSpec, policy: ConcurrentAdmissionPolicy) -> Iterator[FieldError]:
     """Check CA2."""
-    found: list[FieldError] = []
     groups = spec.resource_groups
     if not policy.explicit_variants:
         if len(groups) != 1:
             text = "must have exactly one ResourceGroup when ConcurrentAdmissionPolicy is defined"
-            found.append(invalid("spec.resourceGroups", len(groups), text))
+            yield invalid("spec.resourceGroups", len(groups), text)
         elif len(groups[0].flavors) > MAX_VARIANTS:
             text = (
                 f"cannot have more than {MAX_VARIANTS} resource flavors in the ResourceGroup when "
                 "ConcurrentAdmissionPolicy is defined"
             )
-            found.append(invalid("spec.resourceGroups[0].flavors", len(groups[0].flavors), text))
+            yield invalid("spec.resourceGroups[0].flavors", len(groups[0].flavors), text)
     if spec.queueing_strategy == "StrictFIFO":
         text = "StrictFIFO queueing strategy cannot be used when ConcurrentAdmissionPolicy is defined"
-        found.append(invalid("spec.queueingStrategy", spec.queueing_strategy, text))
-    found += _check_constraints(spec, policy)
-    found += _check_variants(groups, policy)
-    return found
+        yield invalid("spec.queueingStrategy", spec.queueing_strategy, text)
+    yield from _check_constraints(spec, policy)
+    yield from _check_variants(groups, policy)
 
 
-def _check_constraints(spec: ClusterQueueSpec, policy: ConcurrentAdmissionPolicy) -> list[FieldError]:
+def _check_constraints(spec: ClusterQueueSpec, policy: ConcurrentAdmissionPolicy) -> Iterator[FieldError]:
     constraints, mode = policy.migration.constraints, policy.migration.mode
     if constraints is None:
-        return []
-    found: list[FieldError] = []
+        return
     if mode not in ("", "TryPreferredFlavors"):
         text = f'may only be set when migration.mode is "TryPreferredFlavors" (got "{mode}")'
-        found.append(forbidden(_CONSTRAINTS, text))
+        yield forbidden(_CONSTRAINTS, text)
     flavor = constraints.last_acceptable_flavor_name
     if flavor is not None:
         place, known = f"{_CONSTRAINTS}.lastAcceptableFlavorName", _flavors(spec.resource_groups)
         if policy.explicit_variants:
-            found.append(forbidden(place, "may not be set with explicitVariants"))
+            yield forbidden(place, "may not be set with explicitVariants")
         elif flavor not in known:
             text = f"must be one of the flavors defined in the ClusterQueue: [{' '.join(known)}]"
-            found.append(invalid(place, flavor, text))
+            yield invalid(place, flavor, text)
     variant = constraints.last_acceptable_variant_name
     if variant is not None:
         place = f"{_CONSTRAINTS}.lastAcceptableVariantName"
         variants = [explicit.name for explicit in policy.explicit_variants]
         if not variants:
-            found.append(forbidden(place, "may only be set with explicitVariants"))
+            yield forbidden(place, "may only be set with explicitVariants")
         elif variant not in variants:
             text = f"must be one of the explicitVariants: [{' '.join(variants)}]"
-            found.append(invalid(place, variant, text))
-    return found
+            yield invalid(place, variant, text)
 
 
-def _check_variants(groups: Sequence[ResourceGroup], policy: ConcurrentAdmissionPolicy) -> list[FieldError]:
-    found: list[FieldError] = []
+def _check_variants(
+    groups: Sequence[ResourceGroup], policy: ConcurrentAdmissionPolicy
+) -> Iterator[FieldError]:
     place = f"{_POLICY}.explicitVariants"
     if len(policy.explicit_variants) > MAX_VARIANTS:
-        found.append(too_many(place, len(policy.explicit_variants), MAX_VARIANTS))
+        yield too_many(place, len(policy.explicit_variants), MAX_VARIANTS)
     known = _flavors(groups)
     seen: dict[str, None] = {}
     for i, variant in enumerate(policy.explicit_variants):
         here = f"{place}[{i}]"
-        found += names.check_name(f"{here}.name", variant.name, names.dns_label(variant.name))
+        yield from names.check_name(f"{here}.name", variant.name, names.dns_label(variant.name))
         if variant.name in seen:
-            found.append(duplicate(f"{here}.name", variant.name))
+            yield duplicate(f"{here}.name", variant.name)
         seen[variant.name] = None
         allowed = variant.allowed_resource_flavors
         if not allowed:
-            found.append(required(f"{here}.allowedResourceFlavors", "must name at least one flavor"))
+            yield required(f"{here}.allowedResourceFlavors", "must name at least one flavor")
             continue
-        found += [
+        yield from (
             not_supported(f"{here}.allowedResourceFlavors[{j}]", flavor, known)
             for j, flavor in enumerate(allowed)
             if flavor not in known
-        ]
+        )
         for j, group in enumerate(groups):
             if not any(flavor.name in allowed for flavor in group.flavors):
                 text = f"must allow a flavor of every resource group; none of spec.resourceGroups[{j}]"
-                found.append(invalid(f"{here}.allowedResourceFlavors", allowed, text))
+                yield invalid(f"{here}.allowedResourceFlavors", allowed, text)
         for word, delay in _delays(variant):
             if delay is not None and delay < 0:
-                found.append(invalid(f"{here}.{word}", delay, quotas.NOT_NEGATIVE))
-    return found
+                yield invalid(f"{here}.{word}", delay, quotas.NOT_NEGATIVE)
 
 
 def schema_cluster_queue(queue: ClusterQueue) -> list[FieldError]:
@@ -253,17 +248,15 @@ def _delays(variant: ExplicitVariant) -> tuple[tuple[str, int | None], ...]:
 _SCOPES = ("UsageBasedAdmissionFairSharing", "NoAdmissionFairSharing")
 
 
-def _schema_checks(spec: ClusterQueueSpec) -> list[FieldError]:
+def _schema_checks(spec: ClusterQueueSpec) -> Iterator[FieldError]:
     place = "spec.admissionChecksStrategy.admissionChecks"
     strategy = spec.admission_checks_strategy
     checks = strategy.admission_checks if strategy is not None else []
-    found: list[FieldError] = []
     if len(checks) > MAX_CHECKS:
-        found.append(too_many(place, len(checks), MAX_CHECKS))
+        yield too_many(place, len(checks), MAX_CHECKS)
     seen: dict[str, None] = {}
     for i, check in enumerate(checks):
-        found += names.check_name(f"{place}[{i}].name", check.name, names.dns_subdomain(check.name))
+        yield from names.check_name(f"{place}[{i}].name", check.name, names.dns_subdomain(check.name))
         if check.name in seen:
-            found.append(duplicate(f"{place}[{i}].name", check.name))
+            yield duplicate(f"{place}[{i}].name", check.name)
         seen[check.name] = None
-    return found

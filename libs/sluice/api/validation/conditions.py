@@ -1,7 +1,7 @@
 """Status conditions."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from sluice.api.errors import FieldError, duplicate, invalid, not_supported, required, too_long
 from sluice.api.meta import Condition
@@ -30,22 +30,21 @@ def check_conditions(field: str, conditions: Sequence[Condition]) -> list[FieldE
     return found
 
 
-def _check_condition(field: str, condition: Condition) -> list[FieldError]:
-    found = names.check_label_key(f"{field}.type", condition.type)
+def _check_condition(field: str, condition: Condition) -> Iterator[FieldError]:
+    yield from names.check_label_key(f"{field}.type", condition.type)
     if condition.status not in _STATUSES:
-        found.append(not_supported(f"{field}.status", condition.status, _STATUSES))
+        yield not_supported(f"{field}.status", condition.status, _STATUSES)
     if condition.observed_generation < 0:
         text = "must be greater than or equal to zero"
-        found.append(invalid(f"{field}.observedGeneration", condition.observed_generation, text))
+        yield invalid(f"{field}.observedGeneration", condition.observed_generation, text)
     if not condition.last_transition_time:
-        found.append(required(f"{field}.lastTransitionTime", "must be set"))
+        yield required(f"{field}.lastTransitionTime", "must be set")
     if not condition.reason:
-        found.append(required(f"{field}.reason", "must be set"))
+        yield required(f"{field}.reason", "must be set")
     else:
         if not _is_reason(condition.reason):
-            found.append(invalid(f"{field}.reason", condition.reason, _REASON_TEXT))
+            yield invalid(f"{field}.reason", condition.reason, _REASON_TEXT)
         if len(condition.reason.encode()) > 1024:
-            found.append(too_long(f"{field}.reason", 1024))
+            yield too_long(f"{field}.reason", 1024)
     if len(condition.message.encode()) > 32 * 1024:
-        found.append(too_long(f"{field}.message", 32 * 1024))
-    return found
+        yield too_long(f"{field}.message", 32 * 1024)

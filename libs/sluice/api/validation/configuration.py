@@ -1,5 +1,7 @@
 """Sluice's own Configuration (G2)."""
 
+from collections.abc import Iterator
+
 from sluice.api.errors import FieldError, duplicate, invalid, near_miss, not_supported, unknown_field
 from sluice.api.features import DEFAULTS
 from sluice.api.kueue import AdmissionChecksConfig, Configuration, ConfigurationSpec, WaitForPodsReady
@@ -32,12 +34,11 @@ def check_configuration(configuration: Configuration) -> list[FieldError]:
     return found
 
 
-def _check_numbers(spec: ConfigurationSpec) -> list[FieldError]:
-    found: list[FieldError] = []
+def _check_numbers(spec: ConfigurationSpec) -> Iterator[FieldError]:
     limit = spec.workload_slice_history_limit
     if not 0 <= limit <= MAX_SLICE_HISTORY:
         text = f"must be between 0 and {MAX_SLICE_HISTORY}"
-        found.append(invalid("spec.workloadSliceHistoryLimit", limit, text))
+        yield invalid("spec.workloadSliceHistoryLimit", limit, text)
     for word, number, least in (
         ("preemptionGateTimeoutSeconds", spec.preemption_gate_timeout_seconds, 1),
         ("workloadSliceRetentionSeconds", spec.workload_slice_retention_seconds, 0),
@@ -45,13 +46,12 @@ def _check_numbers(spec: ConfigurationSpec) -> list[FieldError]:
         ("queueVisibilityMaxCount", spec.queue_visibility_max_count, 0),
     ):
         if number is not None and number < least:
-            found.append(invalid(f"spec.{word}", number, f"must be greater than or equal to {least}"))
-    return found
+            yield invalid(f"spec.{word}", number, f"must be greater than or equal to {least}")
 
 
-def _check_pods_ready(settings: WaitForPodsReady) -> list[FieldError]:
+def _check_pods_ready(settings: WaitForPodsReady) -> Iterator[FieldError]:
     field, strategy = "spec.waitForPodsReady", settings.requeuing_strategy
-    found = [
+    yield from [
         invalid(f"{field}.{word}", number, f"must be greater than or equal to {least}")
         for word, number, least in (
             ("timeoutSeconds", settings.timeout_seconds, 1),
@@ -65,14 +65,13 @@ def _check_pods_ready(settings: WaitForPodsReady) -> list[FieldError]:
     if strategy.backoff_base_seconds > strategy.backoff_max_seconds >= 0:
         text = f"must be at least backoffBaseSeconds, {strategy.backoff_base_seconds}"
         place = f"{field}.requeuingStrategy.backoffMaxSeconds"
-        found.append(invalid(place, strategy.backoff_max_seconds, text))
-    return found
+        yield invalid(place, strategy.backoff_max_seconds, text)
 
 
-def _check_checks(settings: AdmissionChecksConfig) -> list[FieldError]:
+def _check_checks(settings: AdmissionChecksConfig) -> Iterator[FieldError]:
     field = "spec.admissionChecks"
     base, most = settings.backoff_base_seconds, settings.backoff_max_seconds
-    found = [
+    yield from [
         invalid(f"{field}.{word}", number, "must be greater than or equal to 0")
         for word, number in (
             ("backoffBaseSeconds", base),
@@ -83,7 +82,4 @@ def _check_checks(settings: AdmissionChecksConfig) -> list[FieldError]:
         if number < 0
     ]
     if base > most >= 0:
-        found.append(
-            invalid(f"{field}.backoffMaxSeconds", most, f"must be at least backoffBaseSeconds, {base}")
-        )
-    return found
+        yield invalid(f"{field}.backoffMaxSeconds", most, f"must be at least backoffBaseSeconds, {base}")

@@ -1,6 +1,6 @@
 """ResourceFlavor."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from sluice.api.core_v1 import Taint, Toleration
 from sluice.api.errors import FieldError, duplicate, forbidden, invalid, not_supported, required, too_many
@@ -31,18 +31,16 @@ def check_flavor(flavor: ResourceFlavor) -> list[FieldError]:
     return found + check_toleration_keys("spec.tolerations", spec.tolerations)
 
 
-def _check_taints(field: str, taints: Sequence[Taint]) -> list[FieldError]:
-    found: list[FieldError] = []
+def _check_taints(field: str, taints: Sequence[Taint]) -> Iterator[FieldError]:
     seen: dict[tuple[str, str], None] = {}
     for i, taint in enumerate(taints):
         place = f"{field}[{i}]"
-        found += names.check_label_key(f"{place}.key", taint.key)
+        yield from names.check_label_key(f"{place}.key", taint.key)
         if messages := names.label_value(taint.value):
-            found.append(invalid(f"{place}.value", taint.value, ";".join(messages)))
+            yield invalid(f"{place}.value", taint.value, ";".join(messages))
         if (taint.key, taint.effect) in seen:
-            found.append(duplicate(place, taint, "taints must be unique by key and effect pair"))
+            yield duplicate(place, taint, "taints must be unique by key and effect pair")
         seen[taint.key, taint.effect] = None
-    return found
 
 
 def check_toleration_keys(field: str, tolerations: Sequence[Toleration]) -> list[FieldError]:

@@ -3,7 +3,7 @@
 On the hot path: a good job leaves each check early.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from sluice.api import batch_v1, constraints, labels, sluice_v1
 from sluice.api.core_v1 import PodSpec, PodTemplateSpec
@@ -175,23 +175,22 @@ def sync_completions(job: batch_v1.Job) -> bool:
     return job.metadata.annotations.get(labels.JOB_COMPLETIONS_EQUAL_PARALLELISM) in _TRUE
 
 
-def _check_sync_completions(job: batch_v1.Job) -> list[FieldError]:
+def _check_sync_completions(job: batch_v1.Job) -> Iterator[FieldError]:
     text = job.metadata.annotations.get(labels.JOB_COMPLETIONS_EQUAL_PARALLELISM)
     if text is None or text in _FALSE:
-        return []
+        return
     field = annotation_field(labels.JOB_COMPLETIONS_EQUAL_PARALLELISM)
     if text not in _TRUE:
-        return [invalid(field, text, f'strconv.ParseBool: parsing "{text}": invalid syntax')]
-    found: list[FieldError] = []
+        yield invalid(field, text, f'strconv.ParseBool: parsing "{text}": invalid syntax')
+        return
     if job.spec.completion_mode in (None, "NonIndexed"):
-        found.append(invalid(field, text, "should not be enabled for NonIndexed jobs"))
+        yield invalid(field, text, "should not be enabled for NonIndexed jobs")
     if _or_one(job.spec.parallelism) != _or_one(job.spec.completions):
         detail = (
             "should be equal to parallelism when "
             f"{labels.JOB_COMPLETIONS_EQUAL_PARALLELISM} is annotation is true"
         )
-        found.append(invalid("spec.completions", job.spec.completions, detail))
-    return found
+        yield invalid("spec.completions", job.spec.completions, detail)
 
 
 _SHORT_FORM = (
@@ -233,7 +232,7 @@ def check_own_job(job: sluice_v1.Job, gates: Mapping[str, bool] = NONE) -> list[
     elastic = job.metadata.annotations.get(labels.ELASTIC_JOB) == "true" and enabled(
         gates, ELASTIC_JOBS_VIA_WORKLOAD_SLICES
     )
-    return found + _check_groups(spec, elastic=elastic)
+    return [*found, *_check_groups(spec, elastic=elastic)]
 
 
 def _check_no_short_form(spec: sluice_v1.JobSpec) -> list[FieldError]:
@@ -250,44 +249,40 @@ def _camel(word: str) -> str:
     return head + "".join(part.title() for part in rest)
 
 
-def _check_groups(spec: sluice_v1.JobSpec, *, elastic: bool) -> list[FieldError]:
-    found: list[FieldError] = []
+def _check_groups(spec: sluice_v1.JobSpec, *, elastic: bool) -> Iterator[FieldError]:
     groups = sluice_v1.groups(spec)
     if len(groups) > MAX_POD_SETS:
-        found.append(too_many("spec.podSets", len(groups), MAX_POD_SETS))
+        yield too_many("spec.podSets", len(groups), MAX_POD_SETS)
     seen: dict[str, None] = {}
     variable: list[tuple[str, int]] = []
     for i, group in enumerate(groups):
         field = f"spec.podSets[{i}]" if spec.pod_sets else "spec"
         if messages := names.dns_label(group.name):
-            found += names.check_name(f"{field}.name", group.name, messages)
+            yield from names.check_name(f"{field}.name", group.name, messages)
         if group.name in seen:
-            found.append(duplicate(f"{field}.name", group.name))
+            yield duplicate(f"{field}.name", group.name)
         seen[group.name] = None
-        found += _check_group(field, group)
+        yield from _check_group(field, group)
         if group.min_replicas is not None:
             variable.append((f"{field}.minReplicas", group.min_replicas))
-    found += [invalid(place, n, "at most one podSet can use minReplicas") for place, n in variable[1:]]
+    yield from (invalid(place, n, "at most one podSet can use minReplicas") for place, n in variable[1:])
     if elastic:
-        found += [invalid(place, n, PARTIAL_AND_ELASTIC) for place, n in variable]
-    return found
+        yield from (invalid(place, n, PARTIAL_AND_ELASTIC) for place, n in variable)
 
 
-def _check_group(field: str, group: sluice_v1.PodGroup) -> list[FieldError]:
-    found: list[FieldError] = []
+def _check_group(field: str, group: sluice_v1.PodGroup) -> Iterator[FieldError]:
     replicas = 1 if group.replicas is None else group.replicas
     if replicas < 0:
-        found.append(invalid(f"{field}.replicas", replicas, quotas.NOT_NEGATIVE))
+        yield invalid(f"{field}.replicas", replicas, quotas.NOT_NEGATIVE)
     least = group.min_replicas
     if least is not None and not 0 < least <= replicas:
         text = f"should be between 1 and {replicas}"
-        found.append(invalid(f"{field}.minReplicas", least, text))
+        yield invalid(f"{field}.minReplicas", least, text)
     for name, quantity in group.resources.items():
         place = f"{field}.resources[{name}]"
         if messages := names.qualified_name(name):
-            found += names.check_name(place, name, messages)
-        found += quotas.check_quantity(place, quantity)
+            yield from names.check_name(place, name, messages)
+        yield from quotas.check_quantity(place, quantity)
     pod = PodSpec(node_selector=group.node_selector, tolerations=group.tolerations)
     if group.node_selector or group.tolerations:
-        found += pods.schema_pod(field, pod)
-    return found
+        yield from pods.schema_pod(field, pod)

@@ -1,5 +1,7 @@
 """What of a job may change, and when."""
 
+from collections.abc import Iterator
+
 from sluice.api import batch_v1, constraints, labels, sluice_v1
 from sluice.api.errors import IMMUTABLE, FieldError, forbidden, invalid
 from sluice.api.meta import Manifest, ObjectMeta
@@ -64,14 +66,12 @@ def _flag(metadata: ObjectMeta, key: str) -> bool:
     return metadata.annotations.get(key) == "true"
 
 
-def _check_running_batch_job(new: batch_v1.Job, old: batch_v1.Job) -> list[FieldError]:
-    found: list[FieldError] = []
+def _check_running_batch_job(new: batch_v1.Job, old: batch_v1.Job) -> Iterator[FieldError]:
     before = 1 if old.spec.parallelism is None else old.spec.parallelism
     after = 1 if new.spec.parallelism is None else new.spec.parallelism
     if labels.JOB_MIN_PARALLELISM in old.metadata.annotations and before != after:
         text = "cannot change when partial admission is enabled and the job is not suspended"
-        found.append(forbidden("spec.parallelism", text))
+        yield forbidden("spec.parallelism", text)
     if sync_completions(new) != sync_completions(old):
         field = annotation_field(labels.JOB_COMPLETIONS_EQUAL_PARALLELISM)
-        found.append(forbidden(field, f"{IMMUTABLE} while the job is not suspended"))
-    return found
+        yield forbidden(field, f"{IMMUTABLE} while the job is not suspended")

@@ -60,27 +60,25 @@ def _check_amounts(field: str, item: LimitRangeItem) -> Iterator[FieldError]:
             yield from quotas.check_quantity(place, quantity)
 
 
-def _check_item(field: str, item: LimitRangeItem) -> list[FieldError]:
+def _check_item(field: str, item: LimitRangeItem) -> Iterator[FieldError]:
     most, least, default, request, ratio = (
         {name: parse(quantity) for name, quantity in getattr(item, name_).items()} for _, name_ in _AMOUNTS
     )
-    found: list[FieldError] = []
     if item.type == POD:
         for word, amounts in (("default", default), ("defaultRequest", request)):
             if amounts:
-                found.append(forbidden(f"{field}.{word}", "may not be specified when `type` is 'Pod'"))
+                yield forbidden(f"{field}.{word}", "may not be specified when `type` is 'Pod'")
     if item.type == PERSISTENT_VOLUME_CLAIM and "storage" not in least and "storage" not in most:
         text = "either minimum or maximum storage value is required, but neither was provided"
-        found.append(required(f"{field}.limits", text))
+        yield required(f"{field}.limits", text)
     for resource in sorted({*most, *least, *default, *request, *ratio}):
-        found += _ordered(field, resource, item, least, request, default, most)
-        found += _check_ratio(field, resource, item, ratio, least, most)
+        yield from _ordered(field, resource, item, least, request, default, most)
+        yield from _check_ratio(field, resource, item, ratio, least, most)
         if _is_whole(resource) and resource in default and resource in request:
             shown = item.default[resource], item.default_request[resource]
             if default[resource] != request[resource]:
                 text = f"default value {shown[0]} must equal to defaultRequest value {shown[1]} in {resource}"
-                found.append(invalid(f"{field}.default[{resource}]", str(shown[0]), text))
-    return found
+                yield invalid(f"{field}.default[{resource}]", str(shown[0]), text)
 
 
 def _ordered(

@@ -1,7 +1,7 @@
 """Formats of names, labels and annotations, with the messages of Kubernetes' API server."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from sluice.api.errors import FieldError, invalid, required, too_long
@@ -185,25 +185,23 @@ def check_selector(field: str, selector: LabelSelector | None) -> list[FieldErro
     return found
 
 
-def _check_requirement(field: str, requirement: LabelSelectorRequirement) -> list[FieldError]:
-    found: list[FieldError] = []
+def _check_requirement(field: str, requirement: LabelSelectorRequirement) -> Iterator[FieldError]:
     operator, values = requirement.operator, requirement.values
     if operator in ("In", "NotIn"):
         if not values:
             text = "must be specified when `operator` is 'In' or 'NotIn'"
-            found.append(required(f"{field}.values", text))
+            yield required(f"{field}.values", text)
     elif operator in ("Exists", "DoesNotExist"):
         if values:
             text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-            found.append(FieldError(field=f"{field}.values", detail=text, type="FieldValueForbidden"))
+            yield FieldError(field=f"{field}.values", detail=text, type="FieldValueForbidden")
     else:
-        found.append(invalid(f"{field}.operator", operator, "not a valid selector operator"))
-    found += check_label_key(f"{field}.key", requirement.key)
+        yield invalid(f"{field}.operator", operator, "not a valid selector operator")
+    yield from check_label_key(f"{field}.key", requirement.key)
     for index, value in enumerate(values):
-        found += [
+        yield from (
             invalid(f"{field}.values[{index}]", value, text, LABEL_VALUE) for text in label_value(value)
-        ]
-    return found
+        )
 
 
 def check_domain_path(field: str, text: str) -> list[FieldError]:
@@ -222,7 +220,7 @@ def check_domain_path(field: str, text: str) -> list[FieldError]:
 def check_node_requirement(field: str, requirement: LabelSelectorRequirement) -> list[FieldError]:
     """Check one expression of a node affinity, which also knows Gt and Lt."""
     if requirement.operator not in ("Gt", "Lt"):
-        return _check_requirement(field, requirement)
+        return [*_check_requirement(field, requirement)]
     found = check_label_key(f"{field}.key", requirement.key)
     if len(requirement.values) != 1:
         text = "must be specified single value when `operator` is 'Lt' or 'Gt'"

@@ -1,6 +1,7 @@
 """Parameters of the checks that Sluice ships: Budget, WebhookCheckConfig, ProvisioningRequestConfig."""
 
 import re
+from collections.abc import Iterator
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
@@ -34,7 +35,7 @@ _OWN_HEADERS = frozenset(
 def check_budget(budget: Budget) -> list[FieldError]:
     """Check a new or changed Budget; queues and flavors that it names need not exist (yet)."""
     spec = budget.spec
-    found = _check_scope(spec) + _check_period(spec.period) + _check_limits(spec) + _check_prices(spec)
+    found = [*_check_scope(spec), *_check_period(spec.period), *_check_limits(spec), *_check_prices(spec)]
     for word, seconds in (
         ("assumedSeconds", spec.assumed_seconds),
         ("releaseQuotaAfterSeconds", spec.release_quota_after_seconds),
@@ -47,78 +48,67 @@ def check_budget(budget: Budget) -> list[FieldError]:
     return found
 
 
-def _check_scope(spec: BudgetSpec) -> list[FieldError]:
+def _check_scope(spec: BudgetSpec) -> Iterator[FieldError]:
     scope = spec.scope
-    found: list[FieldError] = []
     if not (scope.namespace or scope.local_queue or scope.cluster_queue):
-        found.append(
-            required("spec.scope", "a namespace, a localQueue with its namespace, or a clusterQueue")
-        )
+        yield required("spec.scope", "a namespace, a localQueue with its namespace, or a clusterQueue")
     if scope.local_queue and not scope.namespace:
-        found.append(required("spec.scope.namespace", "that of the localQueue"))
+        yield required("spec.scope.namespace", "that of the localQueue")
     if scope.namespace:
-        found += names.check_name("spec.scope.namespace", scope.namespace, names.dns_label(scope.namespace))
+        yield from names.check_name("spec.scope.namespace", scope.namespace, names.dns_label(scope.namespace))
     for word, name in (("localQueue", scope.local_queue), ("clusterQueue", scope.cluster_queue)):
         if name:
-            found += names.check_name(f"spec.scope.{word}", name, names.dns_subdomain(name))
-    return found
+            yield from names.check_name(f"spec.scope.{word}", name, names.dns_subdomain(name))
 
 
-def _check_period(period: BudgetPeriod) -> list[FieldError]:
-    found: list[FieldError] = []
+def _check_period(period: BudgetPeriod) -> Iterator[FieldError]:
     try:
         ZoneInfo(period.time_zone)
     except (ValueError, OSError, LookupError):
         text = "must be a name of the IANA time zone database, such as Europe/Berlin"
-        found.append(invalid("spec.period.timeZone", period.time_zone, text))
+        yield invalid("spec.period.timeZone", period.time_zone, text)
     if period.start_weekday is not None and period.unit != "Weekly":
-        found.append(forbidden("spec.period.startWeekday", "may only be set when unit is Weekly"))
+        yield forbidden("spec.period.startWeekday", "may only be set when unit is Weekly")
     if period.start_day_of_month is not None:
         if period.unit != "Monthly":
-            found.append(forbidden("spec.period.startDayOfMonth", "may only be set when unit is Monthly"))
+            yield forbidden("spec.period.startDayOfMonth", "may only be set when unit is Monthly")
         # Every month has these days.
-        found += _between("spec.period.startDayOfMonth", period.start_day_of_month, 1, LAST_START_DAY)
-    return found
+        yield from _between("spec.period.startDayOfMonth", period.start_day_of_month, 1, LAST_START_DAY)
 
 
-def _check_limits(spec: BudgetSpec) -> list[FieldError]:
+def _check_limits(spec: BudgetSpec) -> Iterator[FieldError]:
     limits, field = spec.limits, "spec.limits"
-    found: list[FieldError] = []
     if limits.cost is None and not limits.resource_hours:
-        found.append(required(field, "a cost or resourceHours"))
+        yield required(field, "a cost or resourceHours")
     if limits.cost is not None:
-        found += _check_amount(f"{field}.cost", limits.cost)
+        yield from _check_amount(f"{field}.cost", limits.cost)
         if not spec.prices and spec.source.prometheus is None:
-            found.append(required("spec.prices", "a cost needs prices"))
+            yield required("spec.prices", "a cost needs prices")
     seen: dict[tuple[str, str], None] = {}
     for i, hours in enumerate(limits.resource_hours):
         place = f"{field}.resourceHours[{i}]"
-        found += _check_resource(place, hours.resource, hours.flavor)
-        found += _check_amount(f"{place}.hours", hours.hours)
+        yield from _check_resource(place, hours.resource, hours.flavor)
+        yield from _check_amount(f"{place}.hours", hours.hours)
         if (hours.resource, hours.flavor) in seen:
-            found.append(duplicate(place, replace(hours, hours=0), "one limit per resource and flavor"))
+            yield duplicate(place, replace(hours, hours=0), "one limit per resource and flavor")
         seen[hours.resource, hours.flavor] = None
-    return found
 
 
-def _check_prices(spec: BudgetSpec) -> list[FieldError]:
-    found: list[FieldError] = []
+def _check_prices(spec: BudgetSpec) -> Iterator[FieldError]:
     seen: dict[tuple[str, str], None] = {}
     for i, price in enumerate(spec.prices):
         place = f"spec.prices[{i}]"
-        found += _check_resource(place, price.resource, price.flavor)
-        found += _check_amount(f"{place}.perHour", price.per_hour)
+        yield from _check_resource(place, price.resource, price.flavor)
+        yield from _check_amount(f"{place}.perHour", price.per_hour)
         if (price.resource, price.flavor) in seen:
-            found.append(duplicate(place, replace(price, per_hour=0), "one price per resource and flavor"))
+            yield duplicate(place, replace(price, per_hour=0), "one price per resource and flavor")
         seen[price.resource, price.flavor] = None
-    return found
 
 
-def _check_resource(field: str, resource: str, flavor: str) -> list[FieldError]:
-    found = names.check_name(f"{field}.resource", resource, names.qualified_name(resource))
+def _check_resource(field: str, resource: str, flavor: str) -> Iterator[FieldError]:
+    yield from names.check_name(f"{field}.resource", resource, names.qualified_name(resource))
     if flavor:
-        found += names.check_name(f"{field}.flavor", flavor, names.flavor_name(flavor))
-    return found
+        yield from names.check_name(f"{field}.flavor", flavor, names.flavor_name(flavor))
 
 
 def _check_amount(field: str, amount: Quantity) -> list[FieldError]:
@@ -131,17 +121,16 @@ def _check_amount(field: str, amount: Quantity) -> list[FieldError]:
     return [invalid(field, amount, NOT_NEGATIVE)] if value < 0 else []
 
 
-def _check_prometheus(spec: BudgetSpec, source: PrometheusSource) -> list[FieldError]:
+def _check_prometheus(spec: BudgetSpec, source: PrometheusSource) -> Iterator[FieldError]:
     field = "spec.source.prometheus"
-    found = _check_url(f"{field}.url", source.url)
+    yield from _check_url(f"{field}.url", source.url)
     if not source.query:
-        found.append(required(f"{field}.query"))
-    found += _between(f"{field}.intervalSeconds", source.interval_seconds, 1, MAX_SECONDS)
-    found += _between(f"{field}.timeoutSeconds", source.timeout_seconds, 1, MAX_TIMEOUT_SECONDS)
+        yield required(f"{field}.query")
+    yield from _between(f"{field}.intervalSeconds", source.interval_seconds, 1, MAX_SECONDS)
+    yield from _between(f"{field}.timeoutSeconds", source.timeout_seconds, 1, MAX_TIMEOUT_SECONDS)
     if (spec.limits.cost is not None) + len(spec.limits.resource_hours) > 1:
         text = "may have but one limit: the query answers with one number"
-        found.append(forbidden("spec.limits", text))
-    return found
+        yield forbidden("spec.limits", text)
 
 
 # WebhookCheckConfig

@@ -1,6 +1,6 @@
 """Pod templates, as far as admission depends on them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from sluice.api.core_v1 import Container, PodSpec, PodTemplateSpec, ResourceRequirements
 from sluice.api.errors import FieldError, invalid
@@ -30,22 +30,18 @@ def check_pod(field: str, pod: PodSpec, gates: Mapping[str, bool] = NONE) -> lis
     return found
 
 
-def _check_containers(field: str, containers: Sequence[Container], *, strict: bool) -> list[FieldError]:
-    found: list[FieldError] = []
+def _check_containers(field: str, containers: Sequence[Container], *, strict: bool) -> Iterator[FieldError]:
     for i, container in enumerate(containers):
         resources = container.resources
         if resources.requests or resources.limits:
-            found += _check_resources(f"{field}[{i}].resources", resources, strict=strict)
-    return found
+            yield from _check_resources(f"{field}[{i}].resources", resources, strict=strict)
 
 
-def _check_resources(field: str, resources: ResourceRequirements, *, strict: bool) -> list[FieldError]:
-    found: list[FieldError] = []
+def _check_resources(field: str, resources: ResourceRequirements, *, strict: bool) -> Iterator[FieldError]:
     if resources.requests:
-        found += _check_amounts(f"{field}.requests", resources.requests, strict=strict)
+        yield from _check_amounts(f"{field}.requests", resources.requests, strict=strict)
     if resources.limits:
-        found += _check_amounts(f"{field}.limits", resources.limits, strict=strict)
-    return found
+        yield from _check_amounts(f"{field}.limits", resources.limits, strict=strict)
 
 
 def _check_amounts(field: str, amounts: Mapping[str, Quantity], *, strict: bool) -> list[FieldError]:

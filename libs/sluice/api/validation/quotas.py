@@ -1,6 +1,6 @@
 """Resource groups, as ClusterQueues and Cohorts have them, and fair-sharing weights."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 
 from sluice.api.errors import FieldError, duplicate, invalid, plain, required, too_many
@@ -59,25 +59,23 @@ def _check_flavor(
     *,
     missing_parent: str,
     lending_at_most_nominal: bool,
-) -> list[FieldError]:
-    found: list[FieldError] = []
+) -> Iterator[FieldError]:
     for i, quota in enumerate(flavor.resources[: len(covered)]):
         place = f"{field}.resources[{i}]"
         if quota.name != covered[i]:
-            found.append(invalid(f"{place}.name", quota.name, "must match the name in coveredResources"))
-        found += check_quantity(f"{place}.nominalQuota", quota.nominal_quota)
+            yield invalid(f"{place}.name", quota.name, "must match the name in coveredResources")
+        yield from check_quantity(f"{place}.nominalQuota", quota.nominal_quota)
         if quota.borrowing_limit is not None:
             limit = f"{place}.borrowingLimit"
-            found += _check_has_parent(limit, quota.borrowing_limit, missing_parent)
-            found += check_quantity(limit, quota.borrowing_limit)
+            yield from _check_has_parent(limit, quota.borrowing_limit, missing_parent)
+            yield from check_quantity(limit, quota.borrowing_limit)
         if quota.lending_limit is not None:
             limit = f"{place}.lendingLimit"
-            found += check_quantity(limit, quota.lending_limit)
-            found += _check_has_parent(limit, quota.lending_limit, missing_parent)
+            yield from check_quantity(limit, quota.lending_limit)
+            yield from _check_has_parent(limit, quota.lending_limit, missing_parent)
             if lending_at_most_nominal and _exceeds(quota.lending_limit, quota.nominal_quota):
                 text = "must be less than or equal to the nominalQuota"
-                found.append(invalid(limit, str(quota.lending_limit), text))
-    return found
+                yield invalid(limit, str(quota.lending_limit), text)
 
 
 def _check_has_parent(field: str, limit: Quantity, missing_parent: str) -> list[FieldError]:
@@ -166,9 +164,8 @@ def schema_resource_groups(field: str, groups: Sequence[ResourceGroup]) -> list[
     return found
 
 
-def _schema_flavor(field: str, flavor: FlavorQuotas, covered: Sequence[str]) -> list[FieldError]:
-    found = names.check_name(f"{field}.name", flavor.name, names.flavor_name(flavor.name))
+def _schema_flavor(field: str, flavor: FlavorQuotas, covered: Sequence[str]) -> Iterator[FieldError]:
+    yield from names.check_name(f"{field}.name", flavor.name, names.flavor_name(flavor.name))
     if len(flavor.resources) != len(covered):
         text = "flavors must have the same number of resources as the coveredResources"
-        found.append(invalid(f"{field}.resources", plain(len(flavor.resources)), text))
-    return found
+        yield invalid(f"{field}.resources", plain(len(flavor.resources)), text)

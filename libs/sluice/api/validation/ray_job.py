@@ -1,6 +1,6 @@
 """RayCluster, RayJob and JobSet."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from sluice.api import jobset, labels, ray
 from sluice.api.errors import FieldError, duplicate, forbidden, invalid, required, too_many
@@ -23,7 +23,8 @@ _RESERVED = ("head", "submitter")
 def check_ray_cluster(cluster: ray.RayCluster, gates: Mapping[str, bool] = NONE) -> list[FieldError]:
     """Check a new RayCluster."""
     found = check_job_metadata(cluster.metadata, gates, cluster.spec.admission_constraints)
-    return found + _check_cluster("spec", cluster.spec, cluster.metadata, gates, most=MAX_POD_SETS - 1)
+    own = _check_cluster("spec", cluster.spec, cluster.metadata, gates, most=MAX_POD_SETS - 1)
+    return [*found, *own]
 
 
 def check_ray_job(job: ray.RayJob, gates: Mapping[str, bool] = NONE) -> list[FieldError]:
@@ -50,37 +51,34 @@ def check_ray_job(job: ray.RayJob, gates: Mapping[str, bool] = NONE) -> list[Fie
 
 def _check_cluster(
     field: str, spec: ray.RayClusterSpec, metadata: ObjectMeta, gates: Mapping[str, bool], *, most: int
-) -> list[FieldError]:
-    found: list[FieldError] = []
+) -> Iterator[FieldError]:
     elastic = metadata.annotations.get(labels.ELASTIC_JOB) == "true"
     if spec.enable_in_tree_autoscaling and not (elastic and enabled(gates, ELASTIC_JOBS_VIA_WORKLOAD_SLICES)):
         text = "a kueue managed job should not use autoscaling"
-        found.append(invalid(f"{field}.enableInTreeAutoscaling", True, text))
+        yield invalid(f"{field}.enableInTreeAutoscaling", True, text)
     if len(spec.worker_group_specs) > most:
-        found.append(too_many(f"{field}.workerGroupSpecs", len(spec.worker_group_specs), most))
-    found += check_template(f"{field}.headGroupSpec.template", spec.head_group_spec.template, gates)
-    return found + _check_groups(f"{field}.workerGroupSpecs", spec.worker_group_specs, gates)
+        yield too_many(f"{field}.workerGroupSpecs", len(spec.worker_group_specs), most)
+    yield from check_template(f"{field}.headGroupSpec.template", spec.head_group_spec.template, gates)
+    yield from _check_groups(f"{field}.workerGroupSpecs", spec.worker_group_specs, gates)
 
 
 def _check_groups(
     field: str, groups: Sequence[ray.WorkerGroupSpec], gates: Mapping[str, bool]
-) -> list[FieldError]:
-    found: list[FieldError] = []
+) -> Iterator[FieldError]:
     seen: dict[str, None] = {}
     for i, group in enumerate(groups):
         place, name = f"{field}[{i}]", group.group_name.lower()
         if name in _RESERVED:
-            found.append(forbidden(f"{place}.groupName", f'"{name}" is reserved for the {name} group'))
+            yield forbidden(f"{place}.groupName", f'"{name}" is reserved for the {name} group')
         elif name in seen:
-            found.append(duplicate(f"{place}.groupName", group.group_name))
+            yield duplicate(f"{place}.groupName", group.group_name)
         else:
-            found += names.check_name(f"{place}.groupName", group.group_name, names.dns_label(name))
+            yield from names.check_name(f"{place}.groupName", group.group_name, names.dns_label(name))
         seen[name] = None
         for word, count in (("replicas", group.replicas), ("numOfHosts", group.num_of_hosts)):
             if count is not None and count < 0:
-                found.append(invalid(f"{place}.{word}", count, quotas.NOT_NEGATIVE))
-        found += check_template(f"{place}.template", group.template, gates)
-    return found
+                yield invalid(f"{place}.{word}", count, quotas.NOT_NEGATIVE)
+        yield from check_template(f"{place}.template", group.template, gates)
 
 
 def check_jobset(job: jobset.JobSet, gates: Mapping[str, bool] = NONE) -> list[FieldError]:

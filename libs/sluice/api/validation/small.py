@@ -1,5 +1,7 @@
 """LocalQueue, AdmissionCheck, WorkloadPriorityClass and Namespace."""
 
+from collections.abc import Iterator
+
 from sluice.api.core_v1 import Namespace
 from sluice.api.errors import IMMUTABLE, FieldError, invalid, required
 from sluice.api.kueue import (
@@ -69,19 +71,17 @@ def check_admission_check(check: AdmissionCheck) -> list[FieldError]:
     return found
 
 
-def _check_parameters(reference: AdmissionCheckParametersReference) -> list[FieldError]:
+def _check_parameters(reference: AdmissionCheckParametersReference) -> Iterator[FieldError]:
     """Check a reference's words, as Kueue's schema does; what they name need not exist (yet)."""
-    found: list[FieldError] = []
     if reference.api_group:
         group = reference.api_group
-        found += names.check_name("spec.parameters.apiGroup", group, names.dns_subdomain(group))
+        yield from names.check_name("spec.parameters.apiGroup", group, names.dns_subdomain(group))
     if reference.kind:
         kind = reference.kind
-        found += names.check_name("spec.parameters.kind", kind, names.dns_label(kind.lower()))
+        yield from names.check_name("spec.parameters.kind", kind, names.dns_label(kind.lower()))
     if reference.name:
         name = reference.name
-        found += names.check_name("spec.parameters.name", name, names.dns_subdomain(name))
-    return found
+        yield from names.check_name("spec.parameters.name", name, names.dns_subdomain(name))
 
 
 def check_admission_check_update(new: AdmissionCheck, old: AdmissionCheck) -> list[FieldError]:

@@ -1,6 +1,6 @@
 """Workload: spec, and the status that others report about it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from sluice.api.errors import (
     FieldError,
@@ -69,14 +69,14 @@ def check_any_workload(
 
     *tolerated_reclaimable*: pod set -> reclaimable count that may exceed the pod set's, as it did before.
     """
-    found = _check_pod_sets(workload, gates)
+    found = [*_check_pod_sets(workload, gates)]
     if enabled(gates, PRIORITY_BOOST_GATE):
         found += _check_boost(workload.metadata.annotations)
     if has_quota_reservation(workload) and workload.status.admission is not None:
         found += _check_admission(workload, workload.status.admission)
     found += check_conditions("status.conditions", workload.status.conditions)
     found += _check_reclaimable(workload, tolerated_reclaimable)
-    return found + _check_admission_checks(workload)
+    return [*found, *_check_admission_checks(workload)]
 
 
 def warnings(workload: Workload) -> list[str]:
@@ -88,41 +88,37 @@ def warnings(workload: Workload) -> list[str]:
     ]
 
 
-def _check_pod_sets(workload: Workload, gates: Mapping[str, bool]) -> list[FieldError]:
-    found: list[FieldError] = []
+def _check_pod_sets(workload: Workload, gates: Mapping[str, bool]) -> Iterator[FieldError]:
     variable = 0
     for i, part in enumerate(workload.spec.pod_sets):
         place = f"spec.podSets[{i}]"
-        found += pods.check_pod(f"{place}.template.spec", part.template.spec, gates)
-        found += pods.check_template_metadata(f"{place}.template", part.template, gates)
+        yield from pods.check_pod(f"{place}.template.spec", part.template.spec, gates)
+        yield from pods.check_template_metadata(f"{place}.template", part.template, gates)
         if enabled(gates, TAS_VALIDATE_WORKLOAD_SLICE_SIZE):
-            found += _check_topology(f"{place}.topologyRequest", part)
+            yield from _check_topology(f"{place}.topologyRequest", part)
         variable += part.min_count is not None
     if variable > 1:
-        found.append(invalid("spec.podSets", variable, "at most one podSet can use minCount"))
+        yield invalid("spec.podSets", variable, "at most one podSet can use minCount")
     partial_scale_up = enabled(gates, ELASTIC_JOBS_VIA_WORKLOAD_SLICES_WITH_PARTIAL_REPLICA_SCALE_UP)
     if variable and is_elastic(workload, gates) and not partial_scale_up:
-        found.append(invalid("spec.podSets", variable, PARTIAL_AND_ELASTIC))
-    return found
+        yield invalid("spec.podSets", variable, PARTIAL_AND_ELASTIC)
 
 
-def _check_topology(field: str, part: WorkloadPodSet) -> list[FieldError]:
+def _check_topology(field: str, part: WorkloadPodSet) -> Iterator[FieldError]:
     request = part.topology_request
     if request is None:
-        return []
-    found: list[FieldError] = []
+        return
     size = request.pod_set_slice_size
     if size is not None:
         if request.pod_set_slice_required_topology is None:
             text = "may only be set together with podSetSliceRequiredTopology"
-            found.append(forbidden(f"{field}.podSetSliceSize", text))
+            yield forbidden(f"{field}.podSetSliceSize", text)
         elif size <= 0:
-            found.append(invalid(f"{field}.podSetSliceSize", size, "must be greater than 0"))
+            yield invalid(f"{field}.podSetSliceSize", size, "must be greater than 0")
     for i, constraint in enumerate(request.podset_slice_required_topology_constraints):
         if constraint.size <= 0:
             place = f"{field}.podsetSliceRequiredTopologyConstraints[{i}].size"
-            found.append(invalid(place, constraint.size, "must be greater than 0"))
-    return found
+            yield invalid(place, constraint.size, "must be greater than 0")
 
 
 def _check_boost(annotations: Mapping[str, str]) -> list[FieldError]:
@@ -137,13 +133,12 @@ def _check_boost(annotations: Mapping[str, str]) -> list[FieldError]:
     return []
 
 
-def _check_admission(workload: Workload, admission: Admission) -> list[FieldError]:
+def _check_admission(workload: Workload, admission: Admission) -> Iterator[FieldError]:
     known = {part.name: None for part in workload.spec.pod_sets}
-    found: list[FieldError] = []
     for i, assigned in enumerate(admission.pod_set_assignments):
         place = f"status.admission.podSetAssignments[{i}]"
         if assigned.name not in known:
-            found.append(not_found(f"{place}.name", assigned.name))
+            yield not_found(f"{place}.name", assigned.name)
         count = assigned.count or 0
         for resource in sorted(assigned.resource_usage) if count > 0 else ():
             usage = assigned.resource_usage[resource]
@@ -153,36 +148,31 @@ def _check_admission(workload: Workload, admission: Admission) -> list[FieldErro
                 divisible = False
             if not divisible:
                 field = f"{place}.resourceUsage[{resource}]"
-                found.append(invalid(field, usage, f"is not a multiple of {count}"))
-    return found
+                yield invalid(field, usage, f"is not a multiple of {count}")
 
 
-def _check_reclaimable(workload: Workload, tolerated: Mapping[str, int]) -> list[FieldError]:
+def _check_reclaimable(workload: Workload, tolerated: Mapping[str, int]) -> Iterator[FieldError]:
     counts = {part.name: part.count for part in workload.spec.pod_sets}
-    found: list[FieldError] = []
     for pod in workload.status.reclaimable_pods:
         place = f"status.reclaimablePods[{pod.name}]"
         if pod.name not in counts:
-            found.append(not_supported(f"{place}.name", pod.name, counts))
+            yield not_supported(f"{place}.name", pod.name, counts)
         elif pod.count > counts[pod.name] and tolerated.get(pod.name) != pod.count:
             text = f"should be less or equal to {counts[pod.name]}"
-            found.append(invalid(f"{place}.count", pod.count, text))
-    return found
+            yield invalid(f"{place}.count", pod.count, text)
 
 
-def _check_admission_checks(workload: Workload) -> list[FieldError]:
+def _check_admission_checks(workload: Workload) -> Iterator[FieldError]:
     known = sorted(part.name for part in workload.spec.pod_sets)
-    found: list[FieldError] = []
     for i, check in enumerate(workload.status.admission_checks):
         for j, update in enumerate(check.pod_set_updates):
             place = f"status.admissionChecks[{i}].podSetUpdates[{j}]"
             if update.name not in known:
-                found.append(not_supported(f"{place}.name", update.name, known))
-            found += check_toleration_keys(f"{place}.tolerations", update.tolerations)
-            found += names.check_annotations(f"{place}.annotations", update.annotations)
-            found += names.check_labels(f"{place}.nodeSelector", update.node_selector)
-            found += names.check_labels(f"{place}.labels", update.labels)
-    return found
+                yield not_supported(f"{place}.name", update.name, known)
+            yield from check_toleration_keys(f"{place}.tolerations", update.tolerations)
+            yield from names.check_annotations(f"{place}.annotations", update.annotations)
+            yield from names.check_labels(f"{place}.nodeSelector", update.node_selector)
+            yield from names.check_labels(f"{place}.labels", update.labels)
 
 
 MAX_POD_SETS = 8

@@ -1,6 +1,6 @@
 """What of a Workload may change, and when."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from msgspec.structs import replace
 
@@ -76,22 +76,21 @@ def _tolerated_reclaimable(new: Workload, old: Workload, gates: Mapping[str, boo
     return {pod.name: pod.count for pod in old.status.reclaimable_pods}
 
 
-def _check_reclaimable(new: Workload, old: Workload, gates: Mapping[str, bool]) -> list[FieldError]:
+def _check_reclaimable(new: Workload, old: Workload, gates: Mapping[str, bool]) -> Iterator[FieldError]:
     """Check that pods which have ended stay ended, but for those of a slice that shrank."""
     before = {pod.name: pod.count for pod in old.status.reclaimable_pods}
     after = {pod.name: pod.count for pod in new.status.reclaimable_pods}
     shrunk = _scaled_down(new, gates)
-    found = [
+    yield from [
         invalid(f"status.reclaimablePods[{name}].count", count, f"cannot be less than {before[name]}")
         for name, count in after.items()
         if name not in shrunk and count < before.get(name, 0)
     ]
-    found += [
+    yield from (
         required(f"status.reclaimablePods[{name}]", "cannot be removed")
         for name in before
         if name not in after and name not in shrunk
-    ]
-    return found
+    )
 
 
 def _check_admission(
@@ -115,17 +114,15 @@ def _without_topology(admission: Admission) -> Admission:
     )
 
 
-def _check_pod_set_updates(new: Workload, old: Workload) -> list[FieldError]:
+def _check_pod_set_updates(new: Workload, old: Workload) -> Iterator[FieldError]:
     after = {check.name: check for check in new.status.admission_checks}
-    found: list[FieldError] = []
     for i, check in enumerate(old.status.admission_checks):
         changed = after.get(check.name)
         if changed is None or check.state != "Ready" or changed.state != "Ready":
             continue
         if changed.pod_set_updates != check.pod_set_updates:
             place = f"status.admissionChecks[{i}].podSetUpdates"
-            found.append(invalid(place, changed.pod_set_updates, IMMUTABLE))
-    return found
+            yield invalid(place, changed.pod_set_updates, IMMUTABLE)
 
 
 def _check_cluster_name(new: Workload, old: Workload, gates: Mapping[str, bool]) -> list[FieldError]:

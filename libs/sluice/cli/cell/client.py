@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import os
-import re
 import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
@@ -17,10 +16,10 @@ import msgspec
 
 from sluice.cli.kit.errors import EXIT_UNAVAILABLE, CliError, no_api, no_server, refused
 from sluice.cli.kit.settings import Settings
-from sluice.local.cell_directory import find
+from sluice.local.cell_directory import Place, find
 from sluice.log.errors import AppendRefusedError, LogUnavailableError
 from sluice.log.nats.connection import Connection
-from sluice.log.nats.protocol import Frame, addresses
+from sluice.log.nats.protocol import Frame, addresses, shown, with_files
 from sluice.protocol.query import (
     ApplyRequest,
     ChangeAnswer,
@@ -57,17 +56,22 @@ class Target:
     @property
     def shown(self) -> str:
         """The server as people may see it: without passwords or tokens."""
-        return re.sub(r"//[^@/,]*@", "//", self.url)
+        return shown(self.url)
 
 
 def find_target(settings: Settings) -> Target:
     """Return the cell to work with: --server, else SLUICE_NATS_URL, else the nearest `.sluice/`.
+
+    --server is an address, or the directory of a cell on this machine.
 
     Raises:
         CliError: none is named and none runs here.
     """
     cell = settings.cell
     if settings.server:
+        given = Place(Path(settings.server))
+        if "://" not in settings.server and given.lock_file.is_file():
+            return _running(given, cell)
         return Target(_with_scheme(settings.server), cell or DEFAULT_CELL, "--server")
     if url := os.environ.get("SLUICE_NATS_URL"):
         return Target(_with_scheme(url), cell or DEFAULT_CELL, "SLUICE_NATS_URL")
@@ -78,6 +82,10 @@ def find_target(settings: Settings) -> Target:
             hint="Start one with `sluice up --detach`, or name a server with --server or SLUICE_NATS_URL.",
             exit_code=EXIT_UNAVAILABLE,
         )
+    return _running(place, cell)
+
+
+def _running(place: Place, cell: str | None) -> Target:
     state = place.running(wait_s=1.0)
     if state is None:
         raise CliError(
@@ -91,7 +99,8 @@ def find_target(settings: Settings) -> Target:
 def _with_scheme(urls: str) -> str:
     """Return the servers, separated by commas, each with its scheme."""
     parts = [url.strip() for url in urls.split(",")]
-    return ",".join(url if "://" in url else f"nats://{url}" for url in parts)
+    full = ",".join(url if "://" in url else f"nats://{url}" for url in parts)
+    return with_files(full, os.environ.get("SLUICE_CREDENTIALS"), os.environ.get("SLUICE_CA"))
 
 
 class Api:
@@ -252,7 +261,7 @@ async def connect(target: Target) -> AsyncIterator[Api]:
     try:
         yield api
     finally:
-        api.connection.close()
+        await api.connection.shut()
 
 
 async def _open(target: Target, heard: "asyncio.Queue[Frame]") -> Connection:

@@ -1,6 +1,7 @@
 """What the replay commands share: which log, which point of it, progress, errors in words."""
 
 import atexit
+import functools
 import gc
 import sys
 from collections.abc import Callable, Iterator
@@ -40,6 +41,19 @@ def log_option() -> Decorator:
         type=click.Path(path_type=Path, dir_okay=False),
         help="An exported log (.slog, or .jsonl); without it, the running cell's, read only.",
     )
+
+
+def about_a_log(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command `-l`, and the log to look into as its first argument; tell its errors in words."""
+
+    @log_option()
+    @click.pass_context
+    @functools.wraps(command)
+    def opened(ctx: click.Context, /, *, file: Path | None, **options: Any) -> None:
+        with plain_errors():
+            command(source_of(ctx, file), **options)
+
+    return opened
 
 
 def at_option() -> Decorator:

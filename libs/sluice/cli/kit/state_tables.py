@@ -80,7 +80,7 @@ def _job(found: Plain) -> tuple[str, str, str, str, str]:
     return (
         found["phase"],
         found.get("clusterQueue", "-") or "-",
-        str(sum(found.get("pods", {}).values())),
+        str(found.get("pods", 0)),
         ",".join(found.get("flavors", ())) or "-",
         why or found.get("message", "")[:60],
     )
@@ -249,7 +249,7 @@ def _state(job: Plain) -> str:
     return f"{phase} ({reason})" if reason and reason != phase else phase
 
 
-_VERBOSE = ("message", "workload", "pods", "executor")
+_VERBOSE = ("message", "workload", "pods", "podSets", "executor")
 
 
 def _change(change: Mapping[str, Any]) -> str:

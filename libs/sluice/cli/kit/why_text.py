@@ -11,7 +11,7 @@ def plain_words(report: Report) -> Iterable[str]:
     """Yield the report as lines for people."""
     who = f"Workload {report.workload}" + (f" (job {report.job})" if report.job else "")
     yield f"{who}, at sequence {report.seq}, {report.at}"
-    rule = "" if report.rule == report.phase else f": {report.rule or 'no obstacle'}"
+    rule = "" if report.rule in (report.phase, "Admitted") else f": {report.rule or 'no obstacle'}"
     yield f"  is {report.phase}{rule}"
     if report.message:
         yield f"  {report.message}"
@@ -82,7 +82,7 @@ def _remedy_lines(report: Report) -> Iterator[str]:
     elif report.phase == "QuotaReserved" and report.trials and not report.variants:
         yield ""
         yield "  As things are, it would give its quota up and queue again, even with all its checks Ready."
-    if report.phase in ("Pending", "Deactivated") and (report.note is None or report.note.active):
+    if report.phase in ("Pending", "Inactive") and (report.note is None or report.note.active):
         yield ""
         if report.remedies:
             yield "  What would admit it (each one decided on a copy of this state):"

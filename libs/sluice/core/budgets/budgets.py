@@ -328,7 +328,6 @@ __all__ = [
     "rate",
     "reached_at",
     "rounded",
-    "scale",
     "successor_ends_at",
     "terms",
     "used",

@@ -371,15 +371,4 @@ def load(data: bytes) -> Consumption:
     return state
 
 
-__all__ = [
-    "KEPT_US",
-    "QUARTER_US",
-    "VERSION",
-    "Account",
-    "Consumption",
-    "Held",
-    "Mark",
-    "Series",
-    "dump",
-    "load",
-]
+__all__ = ["VERSION", "Consumption", "dump", "load"]

@@ -41,7 +41,7 @@ BY_PEOPLE = "The admission check is active: people answer it"
 # One workload
 
 
-def turn(state: State, key: WorkloadKey, at: Micros) -> list[Event]:
+def workload_events(state: State, key: WorkloadKey, at: Micros) -> list[Event]:
     """Return the next events of one workload, [] when it is settled.
 
     1. Take back the requests of an attempt that is over.
@@ -454,4 +454,4 @@ def grace_ends(state: State) -> dict[str, Micros]:
     return found
 
 
-__all__ = ["check_events", "grace_ends", "presence_events", "turn"]
+__all__ = ["check_events", "grace_ends", "presence_events", "workload_events"]

@@ -19,7 +19,7 @@ from sluice.core.step_size import Room
 from sluice.events.base import Event, Micros
 
 from . import snapshot
-from .decide import check_events, grace_ends, presence_events, turn
+from .decide import check_events, grace_ends, presence_events, workload_events
 from .fold import HANDLERS
 from .state import State
 from .timeouts import ends, overdue
@@ -69,7 +69,7 @@ class AdmissionChecks:
         state.watched.clear()
         size = 0
         for key in sorted(state.todo | overdue(state, at), key=state.order):
-            found = turn(state, key, at)
+            found = workload_events(state, key, at)
             if not found:
                 # Settled: what is looked at again without a change says the same.
                 state.todo.pop(key, None)

@@ -36,22 +36,13 @@ __all__ = [
     "DEFINITION",
     "KINDS",
     "NAMESPACED",
-    "PROTECTED_NAMESPACE",
     "Clock",
-    "ConfigObject",
     "Draft",
     "Objects",
-    "Usage",
-    "cohort_cycle",
-    "contents",
-    "definition_of",
     "manifest_of",
     "object_key",
     "order",
     "plan_finalize",
-    "references",
-    "struct_of",
-    "users",
 ]
 
 IN_USE = "kueue.x-k8s.io/resource-in-use"

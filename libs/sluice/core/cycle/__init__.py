@@ -5,8 +5,8 @@ __all__ = [
     "cycle",
     "entry",
     "events",
-    "kept_quota",
     "nomination",
     "pending_preemptions",
     "requeue_filter",
+    "withheld_quota",
 ]

@@ -22,8 +22,8 @@ from sluice.core.world.workload import Workload
 from sluice.events.base import PodSetAssignment, WorkloadKey
 
 from .entry import Entry, Outcome, Part
-from .kept_quota import KeptQuota
 from .nomination import propose
+from .withheld_quota import WithheldQuota
 
 
 class Admission:
@@ -41,11 +41,11 @@ class Admission:
         "_recompute_overlaps",
         "_world",
         "blocked",
-        "kept",
         "promises",
         "recomputations",
         "skipped_preemptions",
         "trial",
+        "withheld",
     )
 
     def __init__(self, world: World, *, blocked: bool) -> None:
@@ -63,7 +63,7 @@ class Admission:
         self._parts: dict[WorkloadKey, Part] = {}
         """What those who share quota had of this cycle: by the parent of variants, or the slice replaced."""
         self.trial = Trial(world)
-        self.kept = KeptQuota(self.trial)
+        self.withheld = WithheldQuota(self.trial)
         """What is not lent to others, as it is for those that wait."""
         self.promises: Overcommit | None = None
         """What others of the tree wait for, if any do: their victims are out of the tree."""
@@ -154,11 +154,13 @@ class Admission:
     def process(self, entry: Entry) -> None:
         """Decide on *entry* against the tree as the entries before it have left it."""
         shared = _shared(entry.workload)
-        if shared is not None and (part := self._parts.get(shared)) is not None:
-            if part is Part.BLOCKED:
-                entry.finish_barred(Outcome.SKIPPED, MAY_PREEMPT)
-            else:  # of a slice: its job is to stop, and starts again as a whole (WS6)
-                self._skip(entry, texts.NO_LONGER_FITS)
+        part = self._parts.get(shared) if shared is not None else None
+        if part is Part.BLOCKED and not entry.workload.tries:
+            entry.finish_barred(Outcome.SKIPPED, MAY_PREEMPT)
+            return
+        if part is not None and part is not Part.BLOCKED:
+            # Of a slice: its job is to stop, and starts again as a whole (WS6).
+            self._skip(entry, texts.NO_LONGER_FITS)
             return
         queue, planned = entry.queue, entry.proposal
         if (
@@ -180,7 +182,7 @@ class Admission:
             return
         if planned.mode is Mode.PREEMPT:
             if not planned.targets:
-                self.kept.keep(entry)
+                self.withheld.withhold(entry)
                 _set_aside(entry, texts.WAITING_FOR_QUOTA)
                 return
             if is_gated(entry.workload):
@@ -247,17 +249,17 @@ class Admission:
         return False
 
     def _is_issuable(self, entry: Entry) -> bool:
-        """Would there be targets also when they are issued, with nothing kept for those that wait in vain?
+        """Would there be targets also when they are issued, and nothing withheld for those that wait in vain?
 
-        What is kept for them makes their queues seem to use more than they do. Else the reservation would be
-        given up when its preemptions are to be issued, and be made again, for ever.
+        What is withheld for them makes their queues seem to use more than they do. Else the reservation would
+        be given up when its preemptions are to be issued, and be made again, for ever.
         """
         planned = entry.proposal
-        if not self.kept.by_queue or planned.overdrawn:
+        if not self.withheld.by_queue or planned.overdrawn:
             return True
         world = self._world
         mark = world.tree.mark()
-        for name, usage in self.kept.by_queue.items():
+        for name, usage in self.withheld.by_queue.items():
             world.tree.remove(world.cluster_queues[name].node, usage)
         frs = planned.assignment.needs_preemption()
         found = bool(get_targets(world, entry.workload, planned.usage, frs))
@@ -339,7 +341,7 @@ class Admission:
             name = entry.cq.name
             self.skipped_preemptions[name] = self.skipped_preemptions.get(name, 0) + 1
         # Unless an entry before it was in its way, the next cycle would find the same.
-        outcome = Outcome.SKIPPED if self._changed or self.kept.by_queue else Outcome.PARKED
+        outcome = Outcome.SKIPPED if self._changed or self.withheld.by_queue else Outcome.PARKED
         entry.finish(outcome, texts.WAITING_FOR_QUOTA, message)
 
     def _plan_is_real(self) -> bool:
@@ -465,7 +467,7 @@ class Admission:
 
     def _is_as_it_was(self, promises: Overcommit) -> bool:
         """Has nobody got anything in this cycle, while some wait for others to go?"""
-        return not (promises.pending or self._changed or self.kept.by_queue or promises.have_all_gone())
+        return not (promises.pending or self._changed or self.withheld.by_queue or promises.have_all_gone())
 
     def is_free(self, entry: Entry, gone: Collection[Workload] = ()) -> bool:
         """Does what fits as planned also fit when *gone* have gone, and nobody else whom others wait for?"""

@@ -5,8 +5,8 @@ copied: the cycle charges what it decides to the quota tree itself, in a trial t
 `events.decisions` turns the finished entries into events.
 
 Classes that were parked before and woken by freed capacity are treated lazily: they are looked at when
-their turn comes, and only if arithmetic says that they could still fit then (`wake`). When one proves
-impossible the next of its queue gets the turn, so that one cycle settles the whole tree but for the queues
+the cycle comes to them, and only if arithmetic says that they could still fit then (`wake`). When one proves
+impossible the next of its queue is looked at, so that one cycle settles the whole tree but for the queues
 that lost their head. Most queues are not even asked: the tree's `shapes` name their classes in order.
 """
 
@@ -22,6 +22,7 @@ from sluice.core.world.model import ClusterQueue, World
 
 from .entry import Entry, Order, Ordering, Outcome
 from .fair_sharing_order import winner
+from .looks import Looks
 from .requeue_filter import (
     fits_root,
     is_refused_again,
@@ -31,7 +32,6 @@ from .requeue_filter import (
     update_hopeful,
 )
 from .serving import Serving, waiting_preemptors
-from .turns import Turns
 from .woken import Woken, lends_for_good
 
 _SET_ASIDE = (Outcome.PARKED, Outcome.ASIDE, Outcome.GATED)
@@ -55,7 +55,7 @@ class _Shape:
 
 
 class _Candidate:
-    """A woken class that is to be looked at when its turn comes."""
+    """A woken class that is to be looked at when the cycle comes to it."""
 
     __slots__ = ("peers", "rest")
 
@@ -73,13 +73,13 @@ class Cycle:
 
     __slots__ = (
         "_heap",
+        "_looks",
         "_number",
         "_ordering",
         "_process",
         "_rests",
         "_taken",
         "_tree",
-        "_turns",
         "_woken",
         "_world",
         "entries",
@@ -91,15 +91,15 @@ class Cycle:
         self._tree = tree
         self._woken = Woken(world, tree)
         self._ordering = Ordering(world.config)
-        self._turns = Turns(world, blocked=blocked)
-        self._process = self._turns.process
+        self._looks = Looks(world, blocked=blocked)
+        self._process = self._looks.process
         self._heap: list[_Item] = []
         self._number = count()
         self._taken: set[str] = set()
         """Queues that are not to be looked at by way of the tree's shapes (any more)."""
         self._rests: dict[Entry, Iterator[EquivalenceClass]] = {}
         """Woken classes that come after an entry which has been put off within the cycle."""
-        self.entries = self._turns.entries
+        self.entries = self._looks.entries
         """In the order in which they were processed."""
         self.open: list[PendingQueue] = []
         """Queues that lost their head and have a parked class that could fit now; by name."""
@@ -129,14 +129,14 @@ class Cycle:
         with self._process.trial:
             first = waiting[0].preemptor if waiting else None
             self._process.begin(tree, but=first if first is not None and first.is_due() else None)
-            # 3. Nomination: flavors for each head, victims where quota is short (`turns`). Here of those that
+            # 3. Nomination: flavors for each head, victims where quota is short (`looks`). Here of those that
             #    wait for victims, who are served at once where that is possible (`serving`); of others as
-            #    their turn comes, if arithmetic says that they could still fit then.
-            again = Serving(self._turns, tree, self._woken, self._taken).serve(waiting) if waiting else []
+            #    the cycle comes to them, if arithmetic says that they could still fit then.
+            again = Serving(self._looks, tree, self._woken, self._taken).serve(waiting) if waiting else []
             if tree.dirty:
                 update_hopeful(self._world, tree)
             # 4. Order: see `entry.Ordering`, or the tournament of fair sharing.
-            # 5. Admission: one by one against the changing tree: admit, preempt, skip, set aside (`turns`).
+            # 5. Admission: one by one against the changing tree: admit, preempt, skip, set aside (`looks`).
             if self._world.config.fair_sharing.enable:
                 self._run_fair(again)
             else:
@@ -158,7 +158,7 @@ class Cycle:
             entry = self._head_entry(queue)
             if entry is not None:
                 self._taken.add(name)
-                if self._turns.nominate(entry):
+                if self._looks.nominate(entry):
                     yield entry
 
     def _is_mixed(self, queue: PendingQueue) -> bool:
@@ -197,12 +197,12 @@ class Cycle:
         while heap:
             item = heappop(heap)[2]
             if isinstance(item, Entry):
-                self._turns.take(item)
+                self._looks.take(item)
                 rest = self._rests.pop(item, None)
                 if rest is not None and item.outcome in _SET_ASIDE:
                     self._push_next(rest)
             elif isinstance(item, _Candidate):
-                self._take_turn(item)
+                self._look_if_it_fits(item)
             else:
                 self._pop_shape(item)
 
@@ -215,7 +215,7 @@ class Cycle:
             self._push((1, 1, *shape.rank), shape)
 
     def _pop_shape(self, shape: _Shape) -> None:
-        """Give the turn to the next class of this size, unless there is not enough for it left."""
+        """Go on to the next class of this size, unless there is not enough for it left."""
         tree, least = self._tree, shape.least
         if not fits_root(tree.root, least) or self._process.are_in_use(tree, least):
             return
@@ -244,8 +244,8 @@ class Cycle:
     def _comes_later(self, order: Order) -> bool:
         return bool(self._heap) and self._heap[0][0] < order
 
-    def _take_turn(self, candidate: _Candidate) -> None:
-        """Look at a woken class now that its turn has come, if it could still fit."""
+    def _look_if_it_fits(self, candidate: _Candidate) -> None:
+        """Look at a woken class, as the cycle has come to it, if it could still fit."""
         peers = candidate.peers
         cq = self._world.cluster_queues[peers.queue.name]
         if not peers.parked or lends_for_good(cq):
@@ -278,21 +278,21 @@ class Cycle:
         peers = candidate.peers
         queue = peers.queue
         entry = Entry(peers.head(), queue, self._world.cluster_queues[queue.name])
-        if self._turns.nominate(entry):
+        if self._looks.nominate(entry):
             order = self._order(entry)
             if entry.proposal.is_possible() and self._comes_later(order):
                 # It borrows more than the lower bound said, so others come first.
                 self._rests[entry] = candidate.rest
                 self._push(order, entry)
                 return
-            self._turns.take(entry)
+            self._looks.take(entry)
         if entry.outcome in _SET_ASIDE:
             self._push_next(candidate.rest)
 
     def _push_next(self, candidates: Iterator[EquivalenceClass]) -> None:
         for peers in candidates:
             cq = self._world.cluster_queues[peers.queue.name]
-            self._process.kept.release(cq)
+            self._process.withheld.release(cq)
             order = self._ordering.key(peers.head(), least_borrowing(cq, peers))
             self._push(order, _Candidate(peers, candidates))
             return
@@ -308,7 +308,7 @@ class Cycle:
         entries: dict[Node, Entry] = {}
         for entry in again:
             if entries.setdefault(entry.cq.node, entry) is not entry and entry.peers.waiting is not None:
-                self._turns.keep(entry.peers.waiting, entry)
+                self._looks.keep_beside(entry.peers.waiting, entry)
         for entry in self._eager():
             entries[entry.cq.node] = entry
         rests: dict[Node, Iterator[EquivalenceClass]] = {}
@@ -319,7 +319,7 @@ class Cycle:
             entry = winner(self._world.tree, self._tree.root, entries, self._world.config)
             node = entry.cq.node
             del entries[node]
-            self._turns.take(entry)
+            self._looks.take(entry)
             if entry.outcome in _SET_ASIDE and node in rests:
                 self._next_fair(node, rests, entries)
 
@@ -329,9 +329,9 @@ class Cycle:
         """Enter the next woken class of the queue at *node* for the tournament."""
         for peers in rests[node]:
             cq = self._world.cluster_queues[peers.queue.name]
-            self._process.kept.release(cq)
+            self._process.withheld.release(cq)
             entry = Entry(peers.head(), peers.queue, cq)
-            if self._turns.nominate(entry):
+            if self._looks.nominate(entry):
                 entries[node] = entry
                 return
 
@@ -339,8 +339,8 @@ class Cycle:
 
     def _find_open(self) -> None:
         """Find the queues with more to consider, now that their head has gone or was skipped."""
-        # What was kept for those that were looked at is kept while they are, so not in the next cycle.
-        self._process.kept.release_all()
+        # What was withheld for those that were looked at is so while they are, so not in the next cycle.
+        self._process.withheld.release_all()
         tree = self._tree
         found: dict[str, PendingQueue] = {}
         self._woken.note(self.entries)

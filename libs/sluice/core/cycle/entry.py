@@ -30,6 +30,8 @@ class Outcome(Enum):
     """It gets quota, and its targets are preempted when its checks allow it (AC6)."""
     PREEMPTING = "preempting"
     """It waits for its targets, issued now or before."""
+    DISPLACED = "displaced"
+    """It waits for its targets no more, as another one gets what they leave; the next cycle looks at it."""
     PARKED = "parked"
     """It cannot be admitted until something changes."""
     ASIDE = "aside"
@@ -70,7 +72,7 @@ class Proposal:
         self.pod_sets = pod_sets
         """With a fitting assignment: what QuotaReserved records."""
         self.deferred = False
-        """Targets are to be looked for when its turn comes."""
+        """Targets are to be looked for when it is processed."""
         self.circling = False
         """It would have targets, but preempting them would go round in a circle (`World.circles`)."""
         self.overdrawn = False
@@ -130,6 +132,7 @@ class Entry:
         "barred",
         "beside",
         "cq",
+        "displaced_by",
         "message",
         "migrates",
         "outcome",
@@ -152,6 +155,8 @@ class Entry:
         self.proposal: Proposal = _NONE
         self.victims: Sequence[Workload] = ()
         """With PREEMPTING: all that it waits for."""
+        self.displaced_by: Workload | None = None
+        """With DISPLACED: who gets it."""
         self.barred = False
         """A sibling bars it, so that the verdict holds for as long as it does (CA10, CA11)."""
         self.beside = False
@@ -162,9 +167,9 @@ class Entry:
         self.reason = ""
         self.message = ""
         self.reserves = peers.reserves and queue.tree is not None and not queue.tree.dirty
-        """Its quota is kept from being lent. Until something is freed it stays so: others for whom quota is
-        kept may have no part in this cycle, so that it seems to lack nothing. Were its own kept no more, all
-        would be woken, and it would lack it again."""
+        """Its quota is withheld. Until something is freed it stays so: others for whom quota is withheld may
+        have no part in this cycle, so that it seems to lack nothing. Were its own withheld no more, all would
+        be woken, and it would lack it again."""
 
     def finish(self, outcome: Outcome, reason: str = "", message: str = "") -> None:
         self.outcome = outcome

@@ -26,6 +26,7 @@ from sluice.events.scheduler import (
     Evicted,
     FlavorScanAdvanced,
     PreemptionIssued,
+    PreemptionWaitEnded,
     QuotaReserved,
     TreesSettled,
     WorkloadsParked,
@@ -59,8 +60,8 @@ def decisions(world: World, cycles: Sequence[tuple[CohortQueues, Cycle]]) -> lis
         found = _of_first(world, cycles, taken, cut=True)
         settled = [event for event in found if isinstance(event, TreesSettled)]
         if len(found) > len(settled) or (settled and is_news):
-            # Else a step said it before: now it is the next entry's turn, or it would be said for ever.
-            return found if taken == count else [*settled, *in_parts(found[len(settled) :])]
+            # Else a step said it before: now it is for the next entry, or it would be said for ever.
+            return found if taken == count else [*settled, *in_parts(world, found[len(settled) :])]
     return events
 
 
@@ -87,7 +88,8 @@ def _of_first(
     """Return the events of the first *count* entries; that a tree has settled counts as one more of it.
 
     `cut`: it is not all. Then those whose search goes on come behind the others, and their tree has settled
-    before: who searches in a tree that has not settled begins anew each time, and the others had no turn.
+    before: who searches in a tree that has not settled begins anew each time, and the others would not be
+    told anything.
     """
     parked: _Parked = {}
     events: list[Event] = []
@@ -168,6 +170,9 @@ def _decide(
         return _preempt(world, entry, cause, events, evicted)
     if outcome in _SET_ASIDE:
         return _set_aside(world, entry, cause, events, parked)
+    if outcome is Outcome.DISPLACED:
+        events.append(PreemptionWaitEnded(cause=cause, workload=workload.key))
+        return True
     if outcome is Outcome.SCANNING:
         events.append(
             FlavorScanAdvanced(cause=cause, workload=workload.key, tried=entry.proposal.assignment.scan)
@@ -181,7 +186,9 @@ def cause_of(tree: CohortQueues, entry: Entry) -> int:
 
     Who has come by himself to a tree that was at rest, owes nothing to what was freed there before.
     """
-    peers = entry.peers
+    peers, by = entry.peers, entry.displaced_by
+    if by is not None:
+        return max(entry.workload.changed_by, by.changed_by)
     if tree.fresh or peers.parked or peers.waiting is not None:
         return max(entry.workload.changed_by, tree.cause)
     return entry.workload.changed_by

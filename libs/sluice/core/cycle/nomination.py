@@ -43,7 +43,7 @@ class NoPreemption:
 class Oracle:
     """Answers flavor assignment's questions about preemption; remembers the targets, for `targets`.
 
-    `may_defer`: a search whose outcome matters to nobody before the entry's turn is left till then.
+    `may_defer`: a search whose outcome matters to nobody before the entry is processed is left till then.
     """
 
     __slots__ = ("_found", "_may_defer", "_world", "deferred")
@@ -95,7 +95,7 @@ def _takes_back(cq: ClusterQueue, fr: FlavorResource, amount: int) -> bool:
 def nominate(world: World, entry: Entry, *, may_defer: bool = True) -> bool:
     """Fill in the entry's assignment and targets; False when it is finished, as inadmissible.
 
-    `may_defer`: a search for targets that can wait for the entry's turn may be left till then.
+    `may_defer`: a search for targets that can wait until the entry is processed may be left till then.
     """
     workload, cq = entry.workload, entry.cq
     if not matches_namespace(world, workload, cq.spec.namespace_selector):
@@ -177,7 +177,7 @@ def propose(
     if chosen.mode is Mode.FIT:
         proposal.pod_sets = chosen.pod_set_assignments()
         if plain and chosen is full:
-            remembered(world, cq).keep(workload, cq, chosen, proposal.pod_sets)
+            remembered(world, cq).remember(workload, cq, chosen, proposal.pod_sets)
 
 
 _Oracle = Oracle | NoPreemption

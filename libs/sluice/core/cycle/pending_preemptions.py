@@ -5,7 +5,6 @@ computed anew against what there is now. One claimant at a time, as each changes
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Final
 
 import msgspec
 
@@ -18,6 +17,7 @@ from sluice.core.workload.admission_constraints import may_borrow
 from sluice.core.workload.pending_reasons import IMPOSSIBLE, WAITING_FOR_QUOTA
 from sluice.core.workload.reasons import PREEMPTED
 from sluice.core.world.model import ClusterQueue, World
+from sluice.core.world.preemption_history import actor
 from sluice.core.world.preemption_rules import may_issue, needs_nobody
 from sluice.core.world.reservations import Trial
 from sluice.core.world.workload import Workload
@@ -30,9 +30,6 @@ from sluice.events.scheduler import (
     PreemptionIssued,
     QuotaReleased,
 )
-
-_PAIR: Final = 2
-"""Of events for each victim: Evicted and Preempted."""
 
 
 def issue(world: World, pending: QueueManager) -> list[Event]:
@@ -66,7 +63,7 @@ def _issued(world: World, pending: QueueManager, claimant: Workload, cause: int)
     events = preempt(world, claimant, queue, targets, cause, set())
     victims = sorted(target.workload.key for target in targets)
     events.append(PendingPreemptionsIssued(cause=cause, workload=claimant.key, victims=victims))
-    return in_parts(events)
+    return in_parts(world, events)
 
 
 def preempt(
@@ -106,7 +103,7 @@ def preempt(
     return events
 
 
-def in_parts(events: list[Event]) -> list[Event]:
+def in_parts(world: World, events: list[Event]) -> list[Event]:
     """Return what of one workload's preemptions, and of what is said of them last, comes into this step.
 
     With so many victims that a step does not hold them all, the first of them are told now. Then targets are
@@ -121,12 +118,23 @@ def in_parts(events: list[Event]) -> list[Event]:
         last = msgspec.structs.replace(last, more=True)
         room.takes((last,))
     found: list[Event] = []
-    for begin in range(0, len(preempted), _PAIR):
-        pair = preempted[begin : begin + _PAIR]
-        if not room.takes(pair) and found:
+    for told in _by_victim(world, preempted):
+        if not room.takes(told) and found:
             break
-        found += pair
+        found += told
     return [*found, last] if isinstance(last, PreemptionIssued) else found
+
+
+def _by_victim(world: World, events: Iterable[Event]) -> Iterable[list[Event]]:
+    """Group what victims are told; variants of one job go together.
+
+    What they share is free when the last of them has gone: until then each could have it again at once.
+    """
+    found: dict[WorkloadKey, list[Event]] = {}
+    for event in events:
+        assert isinstance(event, Evicted | Preempted)
+        found.setdefault(actor(world.workloads[event.workload]), []).append(event)
+    return found.values()
 
 
 def _choose(

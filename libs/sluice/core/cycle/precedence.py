@@ -8,9 +8,12 @@ from collections.abc import Sequence
 
 from sluice.core.flavors.assignment import Mode
 from sluice.core.preemption.targets import could_preempt
+from sluice.core.queueing.overcommit import came_later
 from sluice.core.queueing.pending_queue import Preemptor
-from sluice.core.workload.pending_reasons import AHEAD, BEHIND, WAITING_FOR_QUOTA
-from sluice.core.world.model import World
+from sluice.core.workload.admission_constraints import may_borrow
+from sluice.core.workload.pending_reasons import AHEAD, WAITING_FOR_QUOTA
+from sluice.core.world.model import ClusterQueue, World
+from sluice.core.world.reservations import without
 
 from .admission import Admission
 from .entry import Entry, Outcome
@@ -46,17 +49,32 @@ def give_way(world: World, process: Admission, entry: Entry) -> Sequence[Preempt
     return ()
 
 
-def keep_behind(process: Admission, behind: Sequence[Preemptor], entry: Entry) -> list[Entry]:
+def keep_behind(world: World, process: Admission, behind: Sequence[Preemptor], entry: Entry) -> list[Entry]:
     """Keep on what those behind *entry* wait for; return those for whom there is not enough any more."""
     displaced = []
     for one in behind:
         process.keep(one, entry.cq.node)
-        if entry.victims and any(entry.cq.node.available(fr) < 0 for fr in one.usage):
+        if entry.victims and not _is_left(world, one, entry.cq):
             process.lift(one)
             other = Entry(one.workload, entry.queue, entry.cq)
-            other.finish(Outcome.PARKED, WAITING_FOR_QUOTA, BEHIND)
+            other.finish(Outcome.DISPLACED)
+            other.displaced_by = entry.workload
             displaced.append(other)
     return displaced
+
+
+def _is_left(world: World, waiting: Preemptor, cq: ClusterQueue) -> bool:
+    """Is as much left for a preemptor as is kept for it, once all have gone that are to go?
+
+    To one that cannot borrow, what its cohort has beside is of no use; but those that came later do.
+    """
+    node, workload = cq.node, waiting.workload
+    if any(node.available(fr) < 0 for fr in waiting.usage):
+        return False
+    if may_borrow(world.config, workload.record):
+        return True
+    with without(world, came_later(workload, cq)):
+        return all(node.used(fr) <= node.nominal(fr) for fr in waiting.usage)
 
 
 __all__ = ["give_way", "keep_behind"]

@@ -19,9 +19,9 @@ from sluice.core.queueing.pending_queue import CohortQueues, PendingQueue, Preem
 from sluice.core.world.workload import Workload
 
 from .entry import Entry, Order, Ordering, Outcome
+from .looks import Looks
 from .nomination import nominate
 from .requeue_filter import least_request, may_be_free
-from .turns import Turns
 from .woken import Woken
 
 
@@ -48,12 +48,12 @@ def waiting_preemptors(tree: CohortQueues, ordering: Ordering) -> list[Waiting]:
 class Serving:
     """Serves the preemptors that wait in one tree, within its cycle; `taken`: queues not to be looked at."""
 
-    __slots__ = ("_process", "_taken", "_tree", "_turns", "_woken", "_world")
+    __slots__ = ("_looks", "_process", "_taken", "_tree", "_woken", "_world")
 
-    def __init__(self, turns: Turns, tree: CohortQueues, woken: Woken, taken: set[str]) -> None:
-        self._turns = turns
-        self._process = turns.process
-        self._world = turns.world
+    def __init__(self, looks: Looks, tree: CohortQueues, woken: Woken, taken: set[str]) -> None:
+        self._looks = looks
+        self._process = looks.process
+        self._world = looks.world
         self._tree = tree
         self._woken = woken
         self._taken = taken
@@ -68,16 +68,16 @@ class Serving:
             entry = Entry(one.workload, queue, self._world.cluster_queues[queue.name])
             if one.is_due():
                 self._process.lift(one)
-                if self._turns.nominate(entry) and not self._goes_to_those_before(entry, one):
+                if self._looks.nominate(entry) and not self._goes_to_those_before(entry, one):
                     if self._has_its_part(entry, one):
-                        self._turns.take(entry)
+                        self._looks.take(entry)
                     else:
                         self._taken.add(queue.name)
                         again.append(entry)
             elif self._concerns(entry):
                 self._process.lift(one)
                 if self._comes_early(entry):
-                    self._turns.take(entry)
+                    self._looks.take(entry)
                 else:
                     self._process.keep(one, queue.node)
         return again
@@ -88,10 +88,10 @@ class Serving:
 
     def _gets_promised(self, entry: Entry, one: Preemptor) -> bool:
         promises = self._process.promises
-        lifted = () if promises is None else self._turns.lift_family(promises, entry)
+        lifted = () if promises is None else self._looks.lift_family(promises, entry)
         gets = self._process.gets_promised(entry, one)
         for waiting in lifted:
-            self._turns.keep(waiting, entry)
+            self._looks.keep_beside(waiting, entry)
         return gets
 
     def _concerns(self, entry: Entry) -> bool:
@@ -115,19 +115,19 @@ class Serving:
         somebody preempts, and it is looked at in the next cycle; or nothing is left of it. Else it is
         nominated, for what is left.
         """
-        turns = self._turns
+        looks = self._looks
         for head, lacks in self._before(preemptor, one):
             entry = Entry(head, preemptor.queue, preemptor.cq)
-            if not turns.nominate(entry):
+            if not looks.nominate(entry):
                 continue
             if entry.proposal.mode is not Mode.FIT and not (lacks and entry.proposal.is_possible()):
                 continue
             self._taken.add(preemptor.queue.name)
-            turns.take(entry)
-            self._process.kept.release(entry.cq)
+            looks.take(entry)
+            self._process.withheld.release(entry.cq)
             if entry.outcome in (Outcome.PREEMPTING, Outcome.PROMISED):
                 return True
-            if entry.outcome is Outcome.ADMITTED and not turns.nominate(preemptor):
+            if entry.outcome is Outcome.ADMITTED and not looks.nominate(preemptor):
                 return True
         return False
 
@@ -140,7 +140,7 @@ class Serving:
         if queue.strict or queue.stopped:
             return
         # One may have been served in the place of another preemptor of the queue already.
-        seen = {entry.workload.key for entry in self._turns.entries}
+        seen = {entry.workload.key for entry in self._looks.entries}
         for peers in self._woken.candidates(queue):
             head = peers.head()
             if head.rank > preemptor.workload.rank:

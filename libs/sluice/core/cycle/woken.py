@@ -13,8 +13,8 @@ from sluice.core.world.model import ClusterQueue, World
 from sluice.events.base import WorkloadKey
 
 from .entry import Entry, Outcome
-from .kept_quota import ALWAYS_RECLAIMS
 from .requeue_filter import may_be_free, may_fit, queue_bounds
+from .withheld_quota import ALWAYS_RECLAIMS
 
 FEW = 4
 """Up to so many classes are quicker asked one by one than by their sizes."""
@@ -61,7 +61,7 @@ class Woken:
         freed = tree.dirty
         if queue.strict:
             blocker = queue.blocker()
-            # What a blocker waits for may be kept for it, so it is looked at although it cannot fit.
+            # What a blocker waits for may be withheld for it, so it is looked at although it cannot fit.
             if (
                 blocker is not None
                 and blocker.indexed
@@ -139,7 +139,7 @@ class Woken:
 def lends_for_good(cq: ClusterQueue) -> bool:
     """Can the queue not be sure to get back what it lends?
 
-    Then what it waits for is kept for it while it is looked at, so its classes take part in a cycle even
+    Then what it waits for is withheld for it while it is looked at, so its classes take part in a cycle even
     when they cannot fit.
     """
     policy = cq.spec.preemption  # as not `always_reclaims`, in one call: asked of every class that is woken

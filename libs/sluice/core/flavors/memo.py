@@ -65,7 +65,7 @@ class AssignmentMemo:
         known = self._assignments.get(workload.equivalence) if self.single else None
         return None if known is None else next(iter(known.values()))[0]
 
-    def keep(
+    def remember(
         self,
         workload: Workload,
         cq: ClusterQueue,

@@ -1,15 +1,14 @@
 """Who waits for quota: one queue per cluster queue, of classes of workloads that are equal (SC2).
 
 A new workload joins its class (`pending_queue.EquivalenceClass`), parked or not, without being looked at.
-Queues belong
-to the tree of cohorts (`CohortQueues`) in which freed capacity could help them. A tree is *dirty* when
-capacity was freed since its parked classes were last considered; single queues can be *open* in the same
-sense. `busy` lists the trees in which there is anything to decide at all.
+Queues belong to the tree of cohorts (`CohortQueues`) in which freed capacity could help them. A tree is
+*dirty* when capacity was freed since its parked classes were last considered; single queues can be *open* in
+the same sense. `busy` lists the trees in which there is anything to decide at all.
 
 Everything here is derived from folded events; only folds change it.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from sluice.core.quota.tree import FlavorResource, Node
 from sluice.core.world.workload import Workload
@@ -26,7 +25,7 @@ from .pending_queue import (
 )
 from .request_index import ANY, Least
 from .sorted_map import Rank
-from .tree_lists import list_queue
+from .tree_lists import forget_shape, list_queue
 
 
 class QueueManager:
@@ -84,7 +83,7 @@ class QueueManager:
         self._remove(workload, True)
 
     def _remove(self, workload: Workload, wakes: bool) -> None:
-        """As `remove`. *wakes*: what was kept for it in past cycles is free for others."""
+        """As `remove`. *wakes*: what was withheld for it in past cycles is free for others."""
         peers = workload.peers
         if peers is None:
             return
@@ -102,7 +101,7 @@ class QueueManager:
             self._take_out(peers)
             del queue.classes[peers.key]
             shared = queue.tree is not None and len(queue.tree.members) > 1
-            if wakes and shared and queue.keeps and peers.indexed and not queue.strict:
+            if wakes and shared and queue.withholds and peers.indexed and not queue.strict:
                 self.wake(queue)
         elif workload.rank == peers.rank:
             self._rerank(peers, peers.head().rank)
@@ -143,7 +142,7 @@ class QueueManager:
         if peers.indexed:
             queue.shapes.discard(peers.least, rank, peers)
             if queue.tree is not None:
-                _forget_shape(queue.tree, peers)
+                forget_shape(queue.tree, peers)
 
     def _put_in(self, peers: EquivalenceClass) -> None:
         rank, queue = rank_of(peers), peers.queue
@@ -180,11 +179,24 @@ class QueueManager:
         else:
             # What was freed in the same step, the search has not seen.
             peers.searched = 0
+        missed = tree is not None and peers.scan is not None and peers.began != tree.releases
+        if missed:
+            peers.searched = 0  # nor what was given back while it went on
         if not (reserves and peers.searched):
             peers.scan = None
         self.refresh(peers.queue)
+        if missed:
+            self.open(peers.queue)  # the flavors that it looked at first, it looks at again
         if aside and peers.queue.strict and peers.queue.blocker() is not None:
-            self.open(peers.queue)  # it was its turn, and it does not keep the next one from having it
+            self.open(peers.queue)  # it was looked at, and does not keep the next one from being so
+
+    def search_on(self, peers: EquivalenceClass, tried: Sequence[dict[str, int]]) -> None:
+        """Note how far the search for a flavor has come; the next look goes on with it."""
+        self.activate(peers)
+        tree = peers.queue.tree
+        if peers.scan is None:
+            peers.began = tree.releases if tree is not None else 0
+        peers.scan = tuple(tried)
 
     def activate(self, peers: EquivalenceClass) -> None:
         """Let the class compete again."""
@@ -247,10 +259,10 @@ class QueueManager:
             if peers is None:
                 return False
             queue = peers.queue
-            # Where nothing is kept for those that are looked at, there is nothing to ask.
-            is_all = (queue.keeps or queue.keeper is peers) and _is_all(peers, workload, usage)
-            if is_all and queue.keeper is peers:
-                queue.keeper = None
+            # Where nothing is withheld for those that are looked at, there is nothing to ask.
+            is_all = (queue.withholds or queue.withheld_for is peers) and _is_all(peers, workload, usage)
+            if is_all and queue.withheld_for is peers:
+                queue.withheld_for = None
             self._remove(workload, not is_all)
             return False
         # What was kept for it is its own now, so nothing is free that was not.
@@ -337,6 +349,8 @@ class QueueManager:
             return
         tree.touched[queue.name] = queue
         tree.brought_about_by(cause)
+        if cause:
+            tree.releases += 1
         if tree.dirty or tree.parked or tree.waiting:
             tree.dirty = True
             tree.epoch += 1
@@ -362,9 +376,9 @@ class QueueManager:
 
     # Queues and trees
 
-    def set_kind(self, queue: PendingQueue, *, strict: bool, special: bool, keeps: bool) -> None:
+    def set_kind(self, queue: PendingQueue, *, strict: bool, special: bool, withholds: bool) -> None:
         """Choose between StrictFIFO and BestEffortFIFO, and how the queue is judged on a wake."""
-        queue.keeps = keeps
+        queue.withholds = withholds
         if queue.strict != strict or queue.special != special:
             queue.strict = strict
             queue.special = special
@@ -396,7 +410,8 @@ class QueueManager:
         queue.tree = tree
         for peers in queue.parked:
             self._put_in(peers)
-            peers.searched = 0
+        for peers in queue.classes.values():
+            peers.searched = peers.began = 0
         if before is not None:
             tree.dirty = tree.dirty or before.dirty
             if tree.dirty:
@@ -413,9 +428,9 @@ class QueueManager:
             return
         for peers in queue.parked:
             if peers.indexed:
-                _forget_shape(tree, peers)
-        if queue.keeper is not None:
-            queue.keeper = None
+                forget_shape(tree, peers)
+        if queue.withheld_for is not None:
+            queue.withheld_for = None
             self.wake(queue)
         tree.forget(queue.name)
         queue.tree = queue.listed = None
@@ -432,11 +447,11 @@ class QueueManager:
             return
         name = queue.name
         waits = reserves = False
-        keeper = None
+        withheld_for = None
         if queue.stopped:
             ready = has_parked = False
-            if queue.keeps and queue.listed is not None and queue.listed[2]:
-                self.wake(queue)  # nothing is kept for those that it does not serve
+            if queue.withholds and queue.listed is not None and queue.listed[2]:
+                self.wake(queue)  # nothing is withheld for those that it does not serve
         else:
             has_parked = bool(queue.parked.items)
             waits = bool(queue.waiting) and (not queue.strict or bool(queue.holding()))
@@ -446,13 +461,16 @@ class QueueManager:
                     ready = bool(queue.due)
                 elif (blocker := queue.blocker()) is not None:
                     reserves, ready = blocker.reserves, False
-                    keeper = blocker if reserves else None
-            if queue.strict and queue.waiting and not waits and queue.listed is not None and queue.listed[0]:
-                self.wake(queue)  # nothing is kept any more for the preemptor that others come before
-        if queue.keeper is not keeper:
-            before, queue.keeper = queue.keeper, keeper
+                    withheld_for = blocker if reserves else None
+            if queue.strict and queue.waiting and not waits:
+                # Others come first, so nothing is kept for it, and what it waited for may be theirs by then.
+                for one in list(queue.waiting.values()):
+                    self.stop_waiting(one.workload)
+                return
+        if queue.withheld_for is not withheld_for:
+            before, queue.withheld_for = queue.withheld_for, withheld_for
             if before is not None:
-                self.wake(queue)  # others may have what was kept for the blocker that there was
+                self.wake(queue)  # others may have what was withheld for the blocker that there was
         listed = (waits or reserves, ready, has_parked, queue.special)
         if listed != queue.listed:
             list_queue(tree, queue, listed)
@@ -471,18 +489,8 @@ class QueueManager:
             tree.fresh = False
 
 
-def _forget_shape(tree: CohortQueues, peers: EquivalenceClass) -> None:
-    tree.shapes.discard(peers.least, rank_of(peers), peers)
-    if not peers.common:
-        left = tree.uncommon[peers.least] - 1
-        if left:
-            tree.uncommon[peers.least] = left
-        else:
-            del tree.uncommon[peers.least]
-
-
 def _is_all(peers: EquivalenceClass, workload: Workload, usage: Mapping[FlavorResource, int]) -> bool:
-    """Is all that was kept for *workload* its own now, as it gets *usage*? False is always right."""
+    """Is all that was withheld for *workload* its own now, as it gets *usage*? False is always right."""
     if not peers.indexed or any(pod_set.min_count is not None for pod_set in workload.record.pod_sets):
         return False
     return all(usage.get(fr, 0) >= amount for fr, amount in peers.least)

@@ -31,6 +31,7 @@ class EquivalenceClass:
         "_added",
         "_heap",
         "aside",
+        "began",
         "circling",
         "common",
         "indexed",
@@ -58,7 +59,7 @@ class EquivalenceClass:
         self.aside = False
         """Parked, and StrictFIFO does not wait for it."""
         self.reserves = False
-        """Parked at the head of a StrictFIFO queue, and keeps what it waits for from being lent."""
+        """Parked at the head of a StrictFIFO queue, and withholds what it waits for from others."""
         self.circling = False
         """It would preempt, but for what is remembered of past preemptions (`World.circles`)."""
         self.reason = ""
@@ -66,6 +67,8 @@ class EquivalenceClass:
         self.message = ""
         self.scan: tuple[dict[str, int], ...] | None = None
         """How far the search for a flavor came, when it is to go on from there (SC4); see `resumes_at`."""
+        self.began = 0
+        """While the search goes on: how many `releases` its tree had seen when it began."""
         self.searched = 0
         """While parked: the tree's `epoch` in which the search for a flavor has gone through all of them, so
         that there is nothing to look at again before something is freed; 0: it has not."""
@@ -90,7 +93,7 @@ class EquivalenceClass:
         """Return how far the search for a flavor came that the next look goes on with; None: it begins.
 
         A blocker that reserves takes part in every cycle. Until something is freed it is looked at as it was
-        last, at the end of its search, since another verdict would free what was kept for it.
+        last, at the end of its search, since another verdict would free what was withheld for it.
         """
         if self.parked and self.scan is not None:
             tree = self.queue.tree
@@ -129,6 +132,9 @@ class EquivalenceClass:
         """Forget the verdict: something has changed that it rested on."""
         self.parked = self.aside = self.reserves = False
         self.scan = None
+        if self.waiting is None:
+            # Nobody may look at it for as long as others are before it in a StrictFIFO queue.
+            self.reason = self.message = ""
 
 
 class Preemptor:
@@ -171,8 +177,6 @@ class PendingQueue:
         "active",
         "classes",
         "due",
-        "keeper",
-        "keeps",
         "listed",
         "name",
         "node",
@@ -183,6 +187,8 @@ class PendingQueue:
         "strict",
         "tree",
         "waiting",
+        "withheld_for",
+        "withholds",
     )
 
     def __init__(self, name: str, node: Node) -> None:
@@ -202,10 +208,10 @@ class PendingQueue:
         """Preemptors that wait for their victims, each in a class of its own. With StrictFIFO one at most."""
         self.due: dict[WorkloadKey, None] = {}
         """Those of them that are to be looked at again. In no meaningful order."""
-        self.keeps = False
-        """It cannot be sure to get back what it lends, so what its head waits for is kept in each cycle."""
-        self.keeper: EquivalenceClass | None = None
-        """The blocker for which quota is kept from being lent; see `EquivalenceClass.reserves`."""
+        self.withholds = False
+        """It cannot be sure to get back what it lends, so each cycle withholds what its head waits for."""
+        self.withheld_for: EquivalenceClass | None = None
+        """The blocker for which quota is withheld from cycle to cycle; see `EquivalenceClass.reserves`."""
         self.tree: CohortQueues | None = None
         self.listed: tuple[bool, bool, bool, bool] | None = None
         """What its tree's lists say of it, see `QueueManager.refresh`; None when it is on none."""
@@ -298,6 +304,7 @@ class CohortQueues:
         "open",
         "parked",
         "ready",
+        "releases",
         "root",
         "shapes",
         "special",
@@ -341,6 +348,8 @@ class CohortQueues:
         """Sequence of the newest input that freed something here, or voided verdicts."""
         self.fresh = False
         """The tree has not come to rest since that input: whatever is decided, it may have brought about."""
+        self.releases = 1
+        """Grows when quota is given back, or something else from outside gives those who wait a chance."""
         self.epoch = 1
         """Grows when something is freed."""
 

@@ -1,6 +1,6 @@
-"""The lists of a tree: which of its queues take part in a cycle, and for what."""
+"""The lists of a tree: which queues take part in a cycle, for what, with parked classes of what size."""
 
-from .pending_queue import CohortQueues, PendingQueue
+from .pending_queue import CohortQueues, EquivalenceClass, PendingQueue, rank_of
 
 
 def list_queue(tree: CohortQueues, queue: PendingQueue, listed: tuple[bool, bool, bool, bool]) -> None:
@@ -24,4 +24,14 @@ def _member(table: dict[str, PendingQueue], queue: PendingQueue, belongs: bool) 
         table.pop(queue.name, None)
 
 
-__all__ = ["list_queue"]
+def forget_shape(tree: CohortQueues, peers: EquivalenceClass) -> None:
+    tree.shapes.discard(peers.least, rank_of(peers), peers)
+    if not peers.common:
+        left = tree.uncommon[peers.least] - 1
+        if left:
+            tree.uncommon[peers.least] = left
+        else:
+            del tree.uncommon[peers.least]
+
+
+__all__ = ["forget_shape", "list_queue"]

@@ -7,6 +7,7 @@ from sluice.core.lifecycle.fold import begin_anew, fold_lifecycle
 from sluice.core.workload.charges import counts, shrunk
 from sluice.core.workload.variant_events import updated_as_workload
 from sluice.core.world.activity import blocks_admission, is_asked_by
+from sluice.core.world.preemption_turns import gate_moved
 from sluice.core.world.queue_order import effective_priority
 from sluice.core.world.reservations import reorder
 from sluice.core.world.variants import siblings
@@ -145,26 +146,10 @@ def _gate_moved(
     workload.open_gates = tuple(sorted(gates))
     workload.blocked_on_gates = False
     workload.changed_by = seq
-    _take_turns(state, workload, event)
+    workload.tries = isinstance(event, PreemptionGateOpened) and workload.assignment is None
+    gate_moved(workload, siblings(state.world, workload), event)
     what = Mark.ASKS | Mark.TURN
     state.touched.append((workload, what | Mark.DUE if workload.preemptions else what, seq))
-
-
-def _take_turns(
-    state: SchedulerState, workload: Workload, event: PreemptionGateOpened | PreemptionGateClosed
-) -> None:
-    """Note whose turn it is to preempt, and who has had it: as the variant-controller reckons it (CA11)."""
-    if isinstance(event, PreemptionGateOpened):
-        begins = workload.spent  # all have had their turn: the next round
-        workload.tries = workload.assignment is None
-    else:
-        begins = not event.spent
-        workload.tries = False
-        workload.spent = event.spent
-    if begins:
-        workload.spent = False
-        for other in siblings(state.world, workload):
-            other.spent = False
 
 
 def _reclaimable(state: SchedulerState, event: ReclaimablePodsUpdated, seq: int, _at: Micros) -> None:

@@ -223,7 +223,7 @@ def _turn_over(state: SchedulerState, peers: EquivalenceClass) -> None:
     for variant in list(peers):
         if variant.tries:
             variant.tries = False
-            state.touched.append((variant, Mark.TURN, 0))
+            state.touched.append((variant, Mark.TURN | Mark.QUEUES, 0))
 
 
 def _preempting(state: SchedulerState, event: PreemptionIssued, _seq: int, at: Micros) -> None:
@@ -276,8 +276,10 @@ def _wake_for_the_rest(
 
 def _wait_ended(state: SchedulerState, event: PreemptionWaitEnded, _seq: int, _at: Micros) -> None:
     workload = state.world.workloads.get(event.workload)
-    if workload is not None:
+    if workload is not None and workload.peers is not None:
+        workload.changed_by = max(workload.changed_by, event.cause)
         state.pending.stop_waiting(workload)
+        state.pending.activate(workload.peers)
 
 
 def _scanned(state: SchedulerState, event: FlavorScanAdvanced, _seq: int, _at: Micros) -> None:
@@ -285,9 +287,7 @@ def _scanned(state: SchedulerState, event: FlavorScanAdvanced, _seq: int, _at: M
     if workload is None or workload.peers is None:
         return
     state.pending.stop_waiting(workload)
-    peers = workload.peers
-    state.pending.activate(peers)
-    peers.scan = tuple(event.tried)
+    state.pending.search_on(workload.peers, event.tried)
 
 
 def _blocked(state: SchedulerState, event: BlockedOnPreemptionGates, _seq: int, _at: Micros) -> None:

@@ -8,7 +8,7 @@
 
 from collections.abc import Iterable
 
-from sluice.core.cycle.kept_quota import always_reclaims
+from sluice.core.cycle.withheld_quota import always_reclaims
 from sluice.core.queueing.pending_queue import PendingQueue
 
 from . import queue_status, settle_preemption_history
@@ -70,8 +70,10 @@ def _classify(state: SchedulerState, queue: PendingQueue) -> None:
         for node in (cq.node, *cq.node.path_to_root())
         for quota in node.quotas.values()
     )
-    keeps = not always_reclaims(cq.spec.preemption)
-    state.pending.set_kind(queue, strict=strict, special=strict or keeps_quota or keeps, keeps=keeps)
+    withholds = not always_reclaims(cq.spec.preemption)
+    state.pending.set_kind(
+        queue, strict=strict, special=strict or keeps_quota or withholds, withholds=withholds
+    )
 
 
 __all__ = ["settle_config"]

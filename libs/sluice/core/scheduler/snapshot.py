@@ -76,6 +76,8 @@ class _Class(_Part, frozen=True):
     circling: bool
     indexed: bool
     searched: bool
+    begun: bool
+    """Nothing was given back since the search began that goes on."""
 
 
 class _Waiting(_Part, frozen=True):
@@ -203,6 +205,7 @@ def _freeze_classes(queue: PendingQueue) -> Iterator[_Class]:
             peers.circling,
             peers.indexed,
             queue.tree is not None and queue.tree.is_searched(peers),
+            queue.tree is not None and peers.scan is not None and peers.began == queue.tree.releases,
         )
         for peers in queue.classes.values()
         if peers.waiting is None and (peers.parked or peers.reason or peers.scan is not None)
@@ -322,9 +325,10 @@ def _thaw_verdicts(state: SchedulerState, data: _State) -> None:
         assert workload.peers is not None
         workload.peers.reason, workload.peers.message = item.reason, item.message
     for part in data.classes:  # last, as an epoch may grow while queues are filled
+        found = workloads[part.head].peers
+        tree = found.queue.tree
+        found.began = tree.releases if part.begun and tree is not None else 0
         if part.parked:
-            found = workloads[part.head].peers
-            tree = found.queue.tree
             found.searched = tree.epoch if part.searched and tree is not None else 0
     trees = {tree.sort_key: tree for tree in pending.trees.values()}
     for tree in pending.trees.values():

@@ -1,4 +1,4 @@
-"""What each message and each turn of a workload leads to. Pure: reads the state, returns events.
+"""What each message leads to, and what a job without one needs. Pure: reads the state, returns events.
 
 A message is answered by the events that name it as their cause, by Rejected, or in InputsIgnored. The
 one exception are submissions, sizes and deletions that must wait for a job to stop, or for its growth to be
@@ -11,6 +11,7 @@ from sluice.api.features import CONCURRENT_ADMISSION, ELASTIC_JOBS_VIA_WORKLOAD_
 from sluice.api.labels import ELASTIC_JOB, PREEMPTION_GATES
 from sluice.core.workload.charges import counts
 from sluice.core.workload.inputs import merged
+from sluice.core.workload.reasons import JOB_DELETED, NO_MATCHING_WORKLOAD
 from sluice.events.base import Event, JobKey, Micros
 from sluice.events.ids import uid
 from sluice.events.job import JobActivated, JobDeactivated, JobDeleted, JobScaled
@@ -47,6 +48,7 @@ from .records import (
 )
 from .reports import reported
 from .resize import (
+    events_of_pending,
     grow,
     is_elastic,
     of_lineage,
@@ -56,16 +58,13 @@ from .resize import (
     resizes,
     same_but_for_size,
     taken_back,
-    turn_of_pending,
     wanted,
     was_refused,
     without_growth,
     without_pods,
 )
 from .responses import (
-    DELETED,
     DUPLICATE,
-    REPLACED,
     SLICE_REPLACED,
     STALE,
     STOPS,
@@ -170,7 +169,7 @@ def _edited(
             return recreated(job, inbound.seq, record)
         return (update(job.record, like_now, inbound.seq),)
     if not alike:
-        return (stop_for(job, inbound.seq, REPLACED, "No matching Workload"),)
+        return (stop_for(job, inbound.seq, NO_MATCHING_WORKLOAD, "No matching Workload"),)
     return (update(job.record, like_now, inbound.seq),)
 
 
@@ -251,7 +250,7 @@ def _scaled(state: State, key: JobKey, inbound: Inbound, scaled: JobScaled, at: 
     if resizes(state, job):
         return resize(state, job, inbound.seq, at, pod_sets)
     if job.phase is Phase.RUNNING:
-        return (stop_for(job, inbound.seq, REPLACED, "No matching Workload"),)
+        return (stop_for(job, inbound.seq, NO_MATCHING_WORKLOAD, "No matching Workload"),)
     if job.reserved:
         return recreated(job, inbound.seq, again(job, inbound.seq, at, pod_sets))
     return (WorkloadUpdated(cause=inbound.seq, workload=job.record.key, pod_sets=pod_sets),)
@@ -273,17 +272,17 @@ def _deleted(state: State, key: JobKey, inbound: Inbound) -> Events:
         return (*overtaken, *other_slices(job, inbound.seq), gone)
     if job.phase is Phase.STOPPING and job.stop is Stop.DELETED:
         return (*overtaken, *ignored(inbound, DUPLICATE))
-    stops = stop_for(job, inbound.seq, DELETED, "The job was deleted")
+    stops = stop_for(job, inbound.seq, JOB_DELETED, "The job was deleted")
     return (*overtaken, stops, *without_growth(job, inbound.seq))
 
 
-# Turns of a workload
+# What follows for a job without a message
 
 
-def turn(state: State, job: Job, at: Micros) -> Events:
+def job_events(state: State, job: Job, at: Micros) -> Events:
     """Return what the job's workload asks for."""
     if job.pending_todo is not Todo.NONE:
-        return turn_of_pending(state, job, at)
+        return events_of_pending(state, job, at)
     workload = job.record.key
     match job.todo:
         case Todo.RESUME:

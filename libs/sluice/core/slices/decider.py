@@ -20,7 +20,7 @@ from sluice.events.ids import seq_of
 from sluice.events.slices import WorkloadDeleted
 
 from . import snapshot
-from .decide import answer, turn
+from .decide import answer, job_events
 from .fold import HANDLERS
 from .limits import adjusted
 from .presence import answer_presence
@@ -43,7 +43,7 @@ class SliceAggregator:
     reads: ClassVar[frozenset[str]] = frozenset(
         {"job.>", "presence.agent.*", "config", "scheduler", "checks", "variants"}
     )
-    state_version: ClassVar[int] = 10
+    state_version: ClassVar[int] = 11
 
     def initial(self) -> State:
         return State()
@@ -58,7 +58,7 @@ class SliceAggregator:
         """Return what follows from what came in since the state was last settled.
 
         1. Messages about jobs: at most one of each job, since the next one depends on its outcome.
-        2. Turns of workloads, of jobs without a message.
+        2. What jobs without a message need.
         3. Waiting workloads that limit ranges make something else of.
         4. Agents that came or went, after the messages that say what they run.
         5. Finished jobs whose time is over, and then replaced slices.
@@ -70,7 +70,7 @@ class SliceAggregator:
             return events
         if state.todo:
             for key in state.todo:
-                if key not in busy and not add_to_step(turn(state, state.jobs[key], at), events, room):
+                if key not in busy and not add_to_step(job_events(state, state.jobs[key], at), events, room):
                     return events
         if state.adjusting:
             for key in state.adjusting:

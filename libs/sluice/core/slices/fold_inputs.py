@@ -91,8 +91,10 @@ def _quota_reserved(state: State, event: QuotaReserved | ParentAdmitted, seq: in
         job.pending_assignment = event.pod_sets
         look_at_limits(state, job, seq)
         return
+    # Of variants, each may have its quota from before an edit, also one that the job moves to much later.
+    made_before = job.edited or isinstance(event, ParentAdmitted)
     # Else the scheduler had not heard yet of what limit ranges make of it.
-    alike = fits_limits(state, job) and not (job.edited and not _matches(state, job, event))
+    alike = fits_limits(state, job) and not (made_before and not _matches(state, job, event))
     job.edited = False
     job.reserved = True
     job.evicting = False

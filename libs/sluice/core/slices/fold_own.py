@@ -6,6 +6,7 @@ import msgspec
 
 from sluice.core.timing import MICROS_PER_S
 from sluice.core.workload.charges import counts, grows
+from sluice.core.workload.reasons import JOB_DELETED, NO_MATCHING_WORKLOAD
 from sluice.events.base import Event, Micros
 from sluice.events.slices import (
     CompletionsUpdated,
@@ -37,11 +38,15 @@ from .fold_effects import (
     prune,
     succeed,
 )
+from .intake import Inbound
 from .lazy_manifest import note_before_end, note_manifest
 from .limits import look_at_limits, note_adjusted
 from .resize import note_size
-from .responses import DELETED, REPLACED, SLICE_REPLACED
+from .responses import SLICE_REPLACED
 from .state import Finished, Job, Phase, State, Stop, Todo
+
+MAX_HEARD = 8
+"""How many messages of readiness are remembered of an attempt."""
 
 MAX_LOST = 4096
 """How many agents are remembered after they were lost."""
@@ -129,6 +134,7 @@ def _resumed(state: State, event: JobResumed, _seq: int, _at: Micros) -> None:
     job.phase = Phase.RUNNING
     job.attempt = event.attempt
     job.pods_ready = False
+    job.heard = []
     job.reclaimable, job.remaining = {}, {}
     job.reason = job.message = ""
     job.placement = cut(placement(state, job), counts(job.record.pod_sets))
@@ -147,6 +153,9 @@ def _resized(state: State, event: JobResized, _seq: int, _at: Micros) -> None:
     state.touch(job)
 
 
+_STOPS = {JOB_DELETED: Stop.DELETED, NO_MATCHING_WORKLOAD: Stop.REPLACED}
+
+
 def _suspended(state: State, event: JobSuspended, _seq: int, _at: Micros) -> None:
     job = state.jobs.get(event.job)
     if job is None:
@@ -154,24 +163,32 @@ def _suspended(state: State, event: JobSuspended, _seq: int, _at: Micros) -> Non
     state.clear_todo(job)
     job.phase = Phase.STOPPING
     job.reason, job.message = event.reason, event.message
-    job.stop = {DELETED: Stop.DELETED, REPLACED: Stop.REPLACED}.get(event.reason, Stop.EVICTED)
+    job.stop = _STOPS.get(event.reason, Stop.EVICTED)
     if job.stop is Stop.DELETED:
         state.answered(event.cause)
     state.touch(job)
 
 
 def _claimed(state: State, event: JobClaimed, _seq: int, _at: Micros) -> None:
-    state.answered(event.cause)
+    inbound = state.answered(event.cause)
     job = state.jobs.get(event.job)
     if job is not None:
         state.set_executor(job, event.executor)
+        _note_heard(job, inbound)
 
 
 def _pods_ready(state: State, event: WorkloadPodsReady, _seq: int, _at: Micros) -> None:
-    state.answered(event.cause)
+    inbound = state.answered(event.cause)
     job = state.by_workload.get(event.workload)
     if job is not None:
         job.pods_ready = event.ready
+        _note_heard(job, inbound)
+
+
+def _note_heard(job: Job, inbound: Inbound | None) -> None:
+    """A copy of the message that comes late, when the server forgets ids, must not count once more."""
+    if inbound is not None and inbound.message_id:
+        job.heard = [*job.heard[1 - MAX_HEARD :], inbound.message_id]
 
 
 def _reclaimable(state: State, event: ReclaimablePodsUpdated, _seq: int, _at: Micros) -> None:

@@ -75,6 +75,8 @@ def reported(state: State, key: JobKey, inbound: Inbound, data: ExecutorInput, a
 
 
 def _pods_ready(job: Job, inbound: Inbound, data: JobPodsReady) -> Events:
+    if inbound.message_id in job.heard:
+        return ignored(inbound, DUPLICATE)  # what it said once may be over
     events: list[Event] = []
     if data.executor and not job.executor:
         events.append(JobClaimed(cause=inbound.seq, job=job.key, attempt=job.attempt, executor=data.executor))

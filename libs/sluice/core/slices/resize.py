@@ -35,6 +35,7 @@ from .responses import Events
 from .state import Job, State, Todo
 
 __all__ = [
+    "events_of_pending",
     "granted",
     "grow",
     "is_elastic",
@@ -48,7 +49,6 @@ __all__ = [
     "resizes",
     "same_but_for_size",
     "taken_back",
-    "turn_of_pending",
     "wanted",
     "was_refused",
     "without_growth",
@@ -280,7 +280,7 @@ def grow(state: State, job: Job, cause: int, at: Micros) -> Events:
     return (*events, *pruned(state, job, cause, coming=1))
 
 
-def turn_of_pending(state: State, job: Job, at: Micros) -> Events:
+def events_of_pending(state: State, job: Job, at: Micros) -> Events:
     """Return what the pending slice asks for.
 
     It gets no quota any more: it goes, and a size that was asked for meanwhile begins anew. Or it was

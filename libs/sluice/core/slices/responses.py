@@ -13,12 +13,10 @@ from .state import Finished, Job, State
 from .submission import Submission
 
 __all__ = [
-    "DELETED",
     "DUPLICATE",
     "MAX_COUNT",
     "MAX_EVENTS",
     "MAX_HELD",
-    "REPLACED",
     "SLICE_REPLACED",
     "STALE",
     "STOPS",
@@ -40,12 +38,6 @@ __all__ = [
 DUPLICATE = "Duplicate"
 STALE = "Stale"
 SUPERSEDED = "Superseded"
-
-DELETED = "JobDeleted"
-"""Reason of a JobSuspended that makes way for the job's deletion."""
-
-REPLACED = "NoMatchingWorkload"
-"""Reason of a JobSuspended that makes way for a new workload."""
 
 SLICE_REPLACED = "WorkloadSliceReplaced"
 """Reason for which a workload slice is finished while its job goes on (WS4)."""

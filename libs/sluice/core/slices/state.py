@@ -95,6 +95,8 @@ class Job:
     attempt: int = 0
     executor: str = ""
     pods_ready: bool = False
+    heard: list[str] = field(default_factory=list)
+    """Ids of the messages that its claim and its pods' readiness are from, the newest ones of the attempt."""
     reserved: bool = False
     admitted: bool = False
     edited: bool = False

@@ -15,9 +15,6 @@ from typing import Final
 
 import msgspec
 
-from sluice.api.labels import (
-    GATE_CONCURRENT_ADMISSION,
-)
 from sluice.core.timing import MICROS_PER_S
 from sluice.core.workload.additions import by_check
 from sluice.core.workload.reasons import CONCURRENT_ADMISSION, PREEMPTED, VARIANT_DEACTIVATED
@@ -27,8 +24,6 @@ from sluice.events.variants import (
     ParentDeactivated,
     ParentReleased,
     ParentUnmarked,
-    PreemptionGateClosed,
-    PreemptionGateOpened,
     VariantActivated,
     VariantDeactivated,
     VariantPodsReady,
@@ -37,6 +32,7 @@ from sluice.events.variants import (
     VariantUpdated,
 )
 
+from .gates import gate_deadline, gates
 from .membership import NO_VARIANT, delete, evict, membership, shared_metadata
 from .state import Family, Policy, State, Variant, Wanted
 
@@ -55,11 +51,14 @@ def family_events(state: State, family: Family, at: Micros) -> list[Event]:
         return _unmark(family) if state.is_ordinary(family) else _without_queue(state, family)
     if family.holds and not family.marked:
         return []  # it runs with quota of its own: the scheduler stops it first (CA4)
-    events = membership(state, family, policy)
+    events = _ended(family) if family.ending else membership(state, family, policy)
     if events:
         return events
     events = _handshake(family)
     if events or family.leaving:
+        return events
+    events = _outdated(state, family)
+    if events:
         return events
     events = _spread(state, family)
     events += _switch(family, policy, at)
@@ -67,7 +66,7 @@ def family_events(state: State, family: Family, at: Micros) -> list[Event]:
         return events
     events += _admit(family)
     # Whose turn it is to preempt depends on who is active.
-    return events or _gates(family, at, state.config.preemption_gate_timeout_seconds * MICROS_PER_S)
+    return events or gates(family, at, state.config.preemption_gate_timeout_seconds * MICROS_PER_S)
 
 
 def family_deadline(state: State, family: Family) -> Micros | None:
@@ -86,13 +85,8 @@ def family_deadline(state: State, family: Family) -> Micros | None:
             times.append(family.since + wanted.create_delay_s * MICROS_PER_S)
         elif variant.active and (due := delete_due(family, wanted)) is not None:
             times.append(due)
-    holder = _gate_holder(family)
-    if (
-        holder is not None
-        and holder.gate_at is not None
-        and (_next_gate(family) is not None or _leaves_it_to(family, holder))
-    ):
-        times.append(holder.gate_at + state.config.preemption_gate_timeout_seconds * MICROS_PER_S)
+    timeout = state.config.preemption_gate_timeout_seconds * MICROS_PER_S
+    times += [due for due in [gate_deadline(family, timeout)] if due is not None]
     return min(times, default=None)
 
 
@@ -126,6 +120,15 @@ def _without_queue(state: State, family: Family) -> list[Event]:
             _deactivate(family, variant, why) for variant in family.variants.values() if variant.active
         ]
     return events + _admit(family)
+
+
+def _ended(family: Family) -> list[Event]:
+    """Give up at once what a job holds that only has to stop: nothing is moved to any more."""
+    return [
+        delete(family, variant, "its job is about to end")
+        for variant in family.variants.values()
+        if variant.key != family.running
+    ]
 
 
 # The eviction handshake
@@ -319,6 +322,29 @@ _SHARED = (
 )
 
 
+_RESERVED_FOR = ("queue_name", "pod_sets")
+"""Of `_SHARED`: what quota is reserved for, and what checks look at."""
+
+
+def _outdated(state: State, family: Family) -> list[Event]:
+    """Give up what variants hold for a job that has been edited since; they are made anew.
+
+    As of a job without variants: of what it asks for now, nobody has approved anything. What is admitted
+    already, the slice-aggregator answers for.
+    """
+    parent = family.record
+    if state.spread.get(family.key) is parent:
+        return []
+    why = "its job has changed since quota was reserved for it"
+    return [
+        delete(family, variant, why)
+        for variant in family.variants.values()
+        if variant.assignment is not None
+        and variant.admitted_at is None
+        and not all(_same(getattr(parent, name), getattr(variant.record, name)) for name in _RESERVED_FOR)
+    ]
+
+
 def _spread(state: State, family: Family) -> list[Event]:
     """Copy to variants what has changed in their parent."""
     events: list[Event] = []
@@ -361,86 +387,4 @@ def _same(one: object, other: object) -> bool:
     return one == other
 
 
-# Preemption gates
-
-
-def _gates(family: Family, at: Micros, timeout: Micros) -> list[Event]:
-    """Open the gate of the first variant that is blocked, one at a time (CA11)."""
-    if family.close_gates:
-        return [_close(family, v) for v in family.variants.values() if v.gate_at is not None]
-    events: list[Event] = []
-    holder = _gate_holder(family)
-    if holder is not None and holder.gate_at is not None:
-        if not holder.active:
-            return [_close(family, holder)]
-        if holder.assignment is not None and holder.admitted_at is None:
-            return []  # it has preempted and got its quota; its checks decide
-        if at < holder.gate_at + timeout:
-            return []
-        events.append(_close(family, holder, spent=True))
-    candidate = _next_gate(family)
-    if candidate is None or not family.active:
-        return events if holder is not None and _leaves_it_to(family, holder) else []
-    message = f'Opened preemption gate for variant workload "{candidate.key}"'
-    events.append(
-        PreemptionGateOpened(
-            cause=family.cause,
-            workload=candidate.key,
-            parent=family.key,
-            gate=GATE_CONCURRENT_ADMISSION,
-            message=message,
-        )
-    )
-    return events
-
-
-def _close(family: Family, variant: Variant, *, spent: bool = False) -> PreemptionGateClosed:
-    return PreemptionGateClosed(
-        cause=family.cause,
-        workload=variant.key,
-        parent=family.key,
-        gate=GATE_CONCURRENT_ADMISSION,
-        spent=spent,
-    )
-
-
-def _gate_holder(family: Family) -> Variant | None:
-    return next((variant for variant in family.variants.values() if variant.gate_at is not None), None)
-
-
-def _leaves_it_to(family: Family, holder: Variant) -> bool:
-    """Does a less preferred variant wait for what becomes of the one whose gate is open (decision 0017)?
-
-    It may start when that one has had its turn.
-    """
-    if holder.assignment is not None:
-        return False
-    running = family.variants.get(family.running) if family.running is not None else None
-    most = running.record.preference if running is not None else len(family.variants)
-    return any(
-        v.active and v.assignment is None and holder.record.preference < v.record.preference < most
-        for v in family.variants.values()
-    )
-
-
-def _next_gate(family: Family) -> Variant | None:
-    """Return whose gate is to be opened next: who has not had a turn in this round before who has."""
-    waiting = [v for v in family.variants.values() if v.active and v.assignment is None and v.gate_at is None]
-    if any(gate != GATE_CONCURRENT_ADMISSION for v in waiting for gate in v.record.preemption_gates):
-        return None  # a gate that the job was born with keeps all of them from preempting
-    return first_candidate([v for v in waiting if not v.spent]) or first_candidate(
-        [v for v in waiting if v.spent]
-    )
-
-
-def first_candidate(variants: Sequence[Variant]) -> Variant | None:
-    """Return the first blocked variant, if all that come before it have been evaluated."""
-    for variant in variants:
-        if variant.blocked:
-            return variant
-        if not variant.evaluated:
-            return None
-    return None
-
-
-__all__ = ["delete_due", "desired", "family_deadline", "family_events", "first_candidate", "why_inactive"]
+__all__ = ["delete_due", "desired", "family_deadline", "family_events", "why_inactive"]

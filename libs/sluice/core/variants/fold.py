@@ -7,7 +7,13 @@ import msgspec
 
 from sluice.api.labels import CONCURRENT_ADMISSION_PARENT
 from sluice.core.workload.additions import answered, asked
-from sluice.core.workload.reasons import ADMISSION_CHECK, FLAVOR_MIGRATION
+from sluice.core.workload.reasons import (
+    ADMISSION_CHECK,
+    FLAVOR_MIGRATION,
+    JOB_DELETED,
+    NO_MATCHING_WORKLOAD,
+)
+from sluice.core.world.preemption_turns import gate_moved
 from sluice.events.base import Event, Micros, WorkloadKey
 from sluice.events.checks import ChecksRequested, CheckStateChanged
 from sluice.events.scheduler import (
@@ -23,6 +29,7 @@ from sluice.events.scheduler import (
     WorkloadsParked,
 )
 from sluice.events.slices import (
+    JobSuspended,
     ReclaimablePodsUpdated,
     WorkloadCreated,
     WorkloadDeleted,
@@ -120,6 +127,13 @@ def _stopped(state: State, event: WorkloadStopped, seq: int, _at: Micros) -> Non
     if family is not None and family.running is not None:
         family.stopped = True
         family.stopped_reason, family.stopped_message = event.reason, event.message
+        state.touch(family, seq)
+
+
+def _suspended(state: State, event: JobSuspended, seq: int, _at: Micros) -> None:
+    family = state.families.get(event.workload)
+    if family is not None and event.reason in (JOB_DELETED, NO_MATCHING_WORKLOAD):
+        family.ending = True
         state.touch(family, seq)
 
 
@@ -324,21 +338,24 @@ def _gate(state: State, event: PreemptionGateOpened | PreemptionGateClosed, _seq
     if found is None:
         return
     family, variant = found
+    gate_moved(variant, family.variants.values(), event)
     if isinstance(event, PreemptionGateOpened):
-        if variant.spent:
-            # All have had their turn: the next round begins.
-            for other in family.variants.values():
-                other.spent = False
         variant.gate_at = at
         variant.blocked = False
     else:
         variant.gate_at = None
-        variant.spent = event.spent
-        if not event.spent:
-            for other in family.variants.values():
-                other.spent = False
         family.close_gates = family.close_gates and _any_gate(family)
+        if event.spent:
+            _leave_it_to_others(family, variant, at)
     state.touch(family, event.cause)
+
+
+def _leave_it_to_others(family: Family, variant: Variant, at: Micros) -> None:
+    """Its turn is over: those behind it stand back no more, and are looked at again (CA11)."""
+    family.closed_at = at
+    for other in family.variants.values():
+        if other.record.preference > variant.record.preference and not (other.spent or other.blocked):
+            other.evaluated = False
 
 
 def _variant_ready(state: State, event: VariantPodsReady, _seq: int, _at: Micros) -> None:
@@ -418,6 +435,7 @@ HANDLERS: dict[type[Event], Callable[[State, Any, int, Micros], None]] = {
     ChecksRequested: _checks_requested,
     Evicted: _evicted,
     FlavorScanAdvanced: _verdict,
+    JobSuspended: _suspended,
     ParentAdmitted: _parent_admitted,
     ParentDeactivated: _parent_deactivated,
     ParentEvicted: _parent_evicted,

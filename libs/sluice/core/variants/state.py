@@ -113,6 +113,8 @@ class Family:
     """ParentEvicted was said; the job has not stopped yet."""
     leaving_reason: str = ""
     leaving_message: str = ""
+    ending: bool = False
+    """The workload is over when its job has stopped: the job was deleted, or gets another workload."""
     stopped: bool = False
     stopped_reason: str = ""
     stopped_message: str = ""
@@ -120,6 +122,8 @@ class Family:
     reclaimed: dict[str, int] = field(default_factory=dict)
     deleted: dict[str, int] = field(default_factory=dict)
     """Flavor or explicit variant -> how many variants of this name were deleted."""
+    closed_at: Micros | None = None
+    """When a gate was closed last for its time being over."""
     close_gates: bool = False
     """A variant was evicted: no gate stays open (CA11)."""
     cause: int = 0

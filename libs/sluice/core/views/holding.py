@@ -180,17 +180,4 @@ def stands_alone(workload: WorkloadView | None, without: WorkloadView) -> bool:
     return workload is None
 
 
-__all__ = [
-    "charge_beside",
-    "charged",
-    "count_locally",
-    "give_back",
-    "promise",
-    "promised",
-    "recharge",
-    "recharge_all",
-    "recharge_family",
-    "replace_victim",
-    "stands_alone",
-    "waits_for_victims",
-]
+__all__ = ["promised"]

@@ -98,6 +98,3 @@ def _jobs(view: State) -> Iterator[str]:
         for name, workload in job.workloads.items():
             if view.workloads.get(name) is not workload:
                 yield f"{key} has the workload {name}, which does not exist"
-
-
-__all__ = ["violations"]

@@ -47,6 +47,3 @@ class Shelf[K, V](dict[K, V]):
 def as_stored[K, V](found: dict[K, V]) -> Iterator[tuple[K, V | bytes]]:
     """Yield what a dictionary holds; of a shelf, what nobody has asked for as its bytes."""
     return iter(dict.items(found))
-
-
-__all__ = ["Shelf", "as_stored"]

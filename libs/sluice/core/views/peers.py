@@ -1,10 +1,10 @@
 """Which workloads the scheduler's verdict is shared by, as in its own state (SC2, `state.peer_key`)."""
 
-from sluice.api.labels import GATE_CONCURRENT_ADMISSION
+from sluice.api.labels import GATE_CONCURRENT_ADMISSION as GATE
 from sluice.core.workload.equivalence import equivalence_key
-from sluice.core.workload.reasons import FLAVOR_MIGRATION
+from sluice.core.world.preemption_turns import goes_first
 from sluice.core.world.queue_order import effective_priority
-from sluice.core.world.variants import BETTER_ADMITTED, MAY_PREEMPT, bars
+from sluice.core.world.variants import MAY_PREEMPT, bars
 
 from .records import WorkloadView
 from .state import State
@@ -23,9 +23,7 @@ def peers_of(view: State, workload: WorkloadView) -> object:
     if workload.record.parent is None:
         return (*own, "")
     blocked = workload.conditions.get("BlockedOnPreemptionGates")
-    stands = why_barred(view, workload) or "/".join(
-        gate for gate in sorted(workload.gates) if workload.gates[gate][0]
-    )
+    stands = why_barred(view, workload) or "/".join(workload.open_gates)
     if blocked is not None and blocked.status:
         stands += "/blocked"
     return (*own, stands)
@@ -40,40 +38,25 @@ def why_barred(view: State, variant: WorkloadView) -> str:
     for other in parent.variants.values() if parent is not None else ():
         if other is variant or other.admitted_at is None:
             continue
-        if not other.evicted:
-            return bars(view.config, spec, variant.record.preference, other.record.preference)
         evicted = other.conditions.get("Evicted")
-        moves = evicted is not None and evicted.reason == FLAVOR_MIGRATION
-        if moves and other.record.preference <= variant.record.preference:
-            return BETTER_ADMITTED  # it makes room for one that is better still
+        leaves = evicted.reason if evicted is not None and other.evicted else None
+        return bars(view.config, spec, variant.record.preference, other.record.preference, leaves=leaves)
     return ""
 
 
 def yields(view: State, variant: WorkloadView) -> str:
     """Return why a variant leaves it to a better sibling to preempt first, '' if it does not (decision 0017).
 
-    Not where the scheduler has said something of it since: then that is what it waits for.
+    Not where the scheduler has said something of it since: then that is what it waits for. Nor while it is
+    its own turn.
     """
-    family = variant.record.parent
+    family = variant.record.parent if not (variant.turn and GATE in variant.open_gates) else None
     parent = view.workloads.get(family) if family is not None else None
     for other in parent.variants.values() if parent is not None else ():
         if (
             other.turn
-            and other.record.preference < variant.record.preference
-            and other.active
-            and not other.spent
-            and not _gated_by_its_job(other)
+            and goes_first(other, variant.record.preference)
             and (variant.pending is None or variant.pending.seq < other.turn)
         ):
             return MAY_PREEMPT
     return ""
-
-
-def _gated_by_its_job(variant: WorkloadView) -> bool:
-    return any(
-        gate != GATE_CONCURRENT_ADMISSION and not variant.gates.get(gate, (False, 0))[0]
-        for gate in variant.record.preemption_gates
-    )
-
-
-__all__ = ["peers_of", "why_barred", "yields"]

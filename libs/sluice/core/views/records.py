@@ -14,19 +14,7 @@ from sluice.core.workload.reasons import FLAVOR_MIGRATION
 from sluice.events.base import Event, JobKey, Micros, PodSetAssignment, WorkloadKey
 from sluice.events.slices import JobReference, WorkloadRecord
 
-__all__ = [
-    "HISTORY_LIMIT",
-    "ActiveState",
-    "ClusterQueueView",
-    "FlavorResource",
-    "JobView",
-    "LocalQueueView",
-    "Migration",
-    "PendingReason",
-    "Recorded",
-    "Transition",
-    "WorkloadView",
-]
+__all__ = ["ClusterQueueView", "Migration", "WorkloadView"]
 
 FlavorResource = tuple[str, str]
 
@@ -139,6 +127,10 @@ class WorkloadView:
         return self.assignment is not None and self.finished_at is None
 
     @property
+    def open_gates(self) -> Sequence[str]:
+        return [gate for gate in sorted(self.gates) if self.gates[gate][0]]
+
+    @property
     def queue(self) -> "ClusterQueueView | None":
         """The cluster queue whose quota it has, else the one that it queues in."""
         return self.cluster_queue or self.local_queue.cluster_queue
@@ -179,6 +171,11 @@ class PendingReason(NamedTuple):
     message: str
     seq: int
     at: Micros
+    preempts: bool = False
+    """It waits for those whom it preempts, or, these having gone, for the pods of others: what it needs is
+    kept for it (CA6)."""
+    aside: bool = False
+    """Those behind it in a StrictFIFO queue do not wait for it."""
 
 
 @dataclass(slots=True)

@@ -1,7 +1,6 @@
 """All objects that the view knows, by key."""
 
 from sluice.api import kueue
-from sluice.core.workload.pending_reasons import WAITING_FOR_PREEMPTED
 from sluice.events.base import JobKey, Micros, WorkloadKey
 
 from .records import ActiveState, ClusterQueueView, JobView, LocalQueueView, WorkloadView
@@ -33,7 +32,7 @@ class State:
         self.settings_seq = 0
         """Of the last change of settings that the scheduler goes by."""
         self._awaited = (-1, False)
-        self._preempting: tuple[int, dict[str, bool]] = (-1, {})
+        self._preemptors: tuple[int, dict[str, list[WorkloadView]]] = (-1, {})
 
     def live(self, key: WorkloadKey) -> WorkloadView | None:
         """Return a workload that is not over: what services that lag say of others changes nothing."""
@@ -55,18 +54,18 @@ class State:
             self._awaited = (self.seq, any(_awaits_pods(workload) for workload in holders))
         return self._awaited[1]
 
-    def preempts(self, queue: ClusterQueueView) -> bool:
-        """Tell whether anybody in the queue waits for those whom it preempts; looked up as above."""
-        if self._preempting[0] != self.seq:
-            self._preempting = (self.seq, {})
-        known = self._preempting[1]
+    def preemptors(self, queue: ClusterQueueView) -> list[WorkloadView]:
+        """Return those of the queue that were said last to wait for victims; looked up as above."""
+        if self._preemptors[0] != self.seq:
+            self._preemptors = (self.seq, {})
+        known = self._preemptors[1]
         if queue.name not in known:
-            known[queue.name] = any(
-                said is not None and said.reason == WAITING_FOR_PREEMPTED
+            known[queue.name] = [
+                workload
                 for local in queue.local_queues.values()
-                for key in local.pending
-                for said in (self.workloads[key].pending,)
-            )
+                for workload in map(self.workloads.__getitem__, local.pending)
+                if workload.pending is not None and workload.pending.preempts
+            ]
         return known[queue.name]
 
     # What the api service must know before it deletes something

@@ -131,27 +131,4 @@ def series(totals: Totals) -> Iterator[tuple[str, dict[str, str], float]]:
             yield key[0], dict(zip(metric.labels, key[1:], strict=True)), shown
 
 
-__all__ = [
-    "ADMITTED",
-    "CHECKS_WAIT",
-    "CONSTRAINED",
-    "EVICTED",
-    "MIGRATED",
-    "MIGRATION_LOST",
-    "QUOTA_WAIT",
-    "SLICES_CREATED",
-    "SLICES_DELETED",
-    "SLICES_REPLACED",
-    "SLICES_RESIZED",
-    "SLICES_WAITED",
-    "TOTALS",
-    "VARIANTS_ADMITTED",
-    "VARIANTS_EVICTED",
-    "VARIANTS_SWITCHED",
-    "VARIANTS_UNGATED",
-    "Total",
-    "Totals",
-    "count",
-    "series",
-    "waited",
-]
+__all__ = ["TOTALS", "series"]

@@ -27,4 +27,4 @@ def charged_pods(config: ConfigurationSpec, workload: WorkloadView) -> Mapping[s
     }
 
 
-__all__ = ["charge_of", "charged_pods"]
+__all__ = ["charged_pods"]

@@ -158,15 +158,4 @@ def short(text: str) -> str:
     return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}..."
 
 
-__all__ = [
-    "MAX_BYTES",
-    "Errors",
-    "Heard",
-    "bounded",
-    "cloud_event",
-    "decoded",
-    "guarded",
-    "heard",
-    "merged",
-    "short",
-]
+__all__ = ["Errors", "bounded", "cloud_event", "decoded", "guarded", "heard", "merged", "short"]

@@ -187,4 +187,4 @@ encode = msgspec.msgpack.Encoder(order="deterministic").encode
 decode = msgspec.msgpack.Decoder(tuple[PodResources, ...]).decode
 
 
-__all__ = ["Judged", "Rules", "Summary", "decode", "encode", "plain", "summarize"]
+__all__ = ["Judged", "Rules", "encode", "plain"]

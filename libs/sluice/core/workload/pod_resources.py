@@ -112,11 +112,4 @@ def _raise_to(total: Amounts, floor: Mapping[str, int]) -> None:
             total[name] = value
 
 
-__all__ = [
-    "Amounts",
-    "ContainerResources",
-    "PodResources",
-    "plain_resources",
-    "pod_resources",
-    "requests_of",
-]
+__all__ = ["Amounts", "PodResources", "plain_resources", "pod_resources", "requests_of"]

@@ -13,11 +13,13 @@ __all__ = [
     "DEACTIVATED_MESSAGE",
     "FLAVOR_MIGRATION",
     "HOLDING",
+    "JOB_DELETED",
     "LOCAL_QUEUE_RESTARTED",
     "LOCAL_QUEUE_STOPPED",
     "MAXIMUM_EXECUTION_TIME_EXCEEDED",
     "MAXIMUM_EXECUTION_TIME_MESSAGE",
     "NODE_FAILURES",
+    "NO_MATCHING_WORKLOAD",
     "PODS_READY_TIMEOUT",
     "PREEMPTED",
     "REACTIVATED",
@@ -44,6 +46,11 @@ NODE_FAILURES: Final = "NodeFailures"
 DEACTIVATED: Final = "Deactivated"
 CONCURRENT_ADMISSION: Final = "ConcurrentAdmission"
 """Its variant is gone, or it is to have variants from now on, or none any more (CA4, CA13)."""
+
+# Of a JobSuspended: the workload is over when the job has stopped.
+JOB_DELETED: Final = "JobDeleted"
+NO_MATCHING_WORKLOAD: Final = "NoMatchingWorkload"
+"""The job has been edited, and gets another workload."""
 
 # Causes of a deactivation.
 REQUEUING_LIMIT_EXCEEDED: Final = "RequeuingLimitExceeded"

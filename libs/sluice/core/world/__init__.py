@@ -8,6 +8,7 @@ __all__ = [
     "pending_preemptions",
     "preemption_history",
     "preemption_rules",
+    "preemption_turns",
     "queue_order",
     "reservations",
     "variants",

@@ -121,7 +121,7 @@ def is_asked_by(world: World, workload: Workload, checks: Iterable[str]) -> bool
 def may_be_so_still(reason: str, config: kueue.ConfigurationSpec, awaited: Callable[[], bool]) -> bool:
     """Can what a workload was parked for be what it waits for now, though nobody has looked at it since?
 
-    It is looked at when its turn comes, behind the head of a StrictFIFO queue perhaps much later.
+    It is looked at when it is at the head, behind the head of a StrictFIFO queue perhaps much later.
     *awaited*: are there any workloads whose pods must be ready before the next one is admitted?
     """
     return reason != WAITING_FOR_PODS_READY or (blocks_admission(config) and awaited())

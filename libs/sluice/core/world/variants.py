@@ -10,13 +10,13 @@ from typing import Final
 
 from sluice.api import kueue
 from sluice.api.features import CONCURRENT_ADMISSION, enabled
-from sluice.api.labels import GATE_CONCURRENT_ADMISSION
 from sluice.core.quota.tree import FlavorResource
 from sluice.core.workload.reasons import FLAVOR_MIGRATION, PODS_READY_TIMEOUT
 from sluice.events.base import Micros, WorkloadKey
 from sluice.events.slices import WorkloadRecord
 
 from .model import ClusterQueue, World
+from .preemption_turns import goes_first
 from .queue_order import queue_order_timestamp
 from .workload import Workload
 
@@ -186,24 +186,32 @@ def standing(world: World, workload: Workload) -> tuple[Standing, Workload | Non
     other = admitted_sibling(world, workload) if workload.record.parent is not None else None
     if other is None:
         return Standing.FREE, None, ""
-    if other.evicted_at is not None:
-        if other.evicted_reason == FLAVOR_MIGRATION and other.record.preference <= workload.record.preference:
-            return Standing.BARRED, other, BETTER_ADMITTED  # it makes room for one that is better still
-        return Standing.WAITS, other, ""
+    leaves = None if other.evicted_at is None else other.evicted_reason
     cq = world.cluster_queues.get(workload.cluster_queue)
     spec = cq.spec if cq is not None else None
-    why = bars(world.config, spec, workload.record.preference, other.record.preference)
-    return (Standing.BARRED if why else Standing.MIGRATES), other, why
+    why = bars(world.config, spec, workload.record.preference, other.record.preference, leaves=leaves)
+    if why:
+        return Standing.BARRED, other, why
+    return (Standing.MIGRATES if leaves is None else Standing.WAITS), other, ""
 
 
 def bars(
-    config: kueue.ConfigurationSpec, spec: kueue.ClusterQueueSpec | None, preference: int, admitted: int
+    config: kueue.ConfigurationSpec,
+    spec: kueue.ClusterQueueSpec | None,
+    preference: int,
+    admitted: int,
+    *,
+    leaves: str | None = None,
 ) -> str:
     """Return why a variant may not take over from the admitted one, '' if it may (CA9, CA10).
 
     Both are given by their preference, 0 being the best; `spec` is that of their queue. Where nobody races
     any more, nobody migrates: the variant-controller stops the job, for what has become of its queue.
+    *leaves*: why the admitted one was evicted, if it was.
     """
+    if leaves is not None:
+        # To migrate, it makes room for one that is better still.
+        return BETTER_ADMITTED if leaves == FLAVOR_MIGRATION and admitted <= preference else ""
     if admitted <= preference:  # the same: one that is on its way out, as its queue was edited
         return BETTER_ADMITTED
     policy = policy_in_force(config, spec)
@@ -228,18 +236,12 @@ def yields(world: World, workload: Workload) -> str:
     """Return why a variant leaves it to a better sibling to get in by preemption first, '' if it does not.
 
     It does for as long as the sibling waits for its gate, or tries, and has not had its turn (CA11, decision
-    0017). One with a gate of its job's own never gets a turn.
+    0017). Not while it is the variant's own turn: its victims may be leaving for it.
     """
     parent = workload.record.parent
-    if parent is not None:
+    if parent is not None and not workload.tries:
         for other in world.families.get(parent, {}).values():
-            if (
-                (other.tries or other.blocked_on_gates)
-                and other.record.preference < workload.record.preference
-                and other.active
-                and not other.spent
-                and not _gated_by_its_job(other)
-            ):
+            if (other.tries or other.blocked_on_gates) and goes_first(other, workload.record.preference):
                 return MAY_PREEMPT
     return ""
 
@@ -252,13 +254,6 @@ def is_gated(workload: Workload) -> bool:
     """
     gates = workload.record.preemption_gates
     return bool(gates) and any(gate not in workload.open_gates for gate in gates)
-
-
-def _gated_by_its_job(variant: Workload) -> bool:
-    return any(
-        gate != GATE_CONCURRENT_ADMISSION and gate not in variant.open_gates
-        for gate in variant.record.preemption_gates
-    )
 
 
 def looked_at_before(world: World, workload: Workload) -> list[WorkloadKey]:

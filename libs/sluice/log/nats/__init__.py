@@ -8,6 +8,7 @@ __all__ = [
     "jetstream",
     "jetstream_api",
     "kv",
+    "nkeys",
     "objects",
     "protocol",
     "responder",

@@ -18,7 +18,7 @@ from sluice.protocol.subjects import Cell
 from . import consumer
 from . import jetstream_api as api
 from .blocking_connection import BlockingConnection
-from .protocol import Address, ProtocolError, addresses, publish_frame
+from .protocol import Address, ProtocolError, addresses
 
 __all__ = ["BulkReader"]
 
@@ -82,7 +82,7 @@ class BulkReader:
                 self._done = True
                 return
             consumer.check_history(self.stream, state, self.position)
-            name = f"sluice-bulk-{secrets.token_hex(8)}"
+            name = f"sluice-bulk-{secrets.token_hex(16)}"
             body = consumer.create_request(self.stream, name, self.position + 1, self._subjects)
             made = self._ask(link, api.consumer_subject(self.stream, name), body)
             self._deliveries = consumer.Deliveries(self.prefix, self.position, self._wanted)
@@ -93,7 +93,7 @@ class BulkReader:
                 self._done = True
                 return
             yield from self._pull(link, api.pull_subject(self.stream, name))
-            link.send(publish_frame(api.end_subject(self.stream, name), b"", "", {}))
+            link.publish(api.end_subject(self.stream, name), b"")
         finally:
             link.close()
 
@@ -108,11 +108,10 @@ class BulkReader:
 
     def _pull(self, link: BlockingConnection, subject: str) -> Iterator[list[Entry]]:
         body = msgspec.json.encode(consumer.pull_request())
-        request = publish_frame(subject, body, f"{link.inbox}.next", {})
         deliveries, outstanding = self._deliveries, 0
         while not self._done:
             if outstanding <= 0:
-                link.send(request)
+                link.publish(subject, body, f"{link.inbox}.next")
                 outstanding = consumer.PULL_MESSAGES
             entries = deliveries.take(link.frames(), _SID)
             outstanding -= deliveries.taken

@@ -8,6 +8,7 @@ import msgspec
 
 from sluice.log.errors import LogUnavailableError
 
+from .gate import is_gated, to_gate
 from .protocol import Address, Frame, Parser, parse_info, publish_frame, status_of
 
 __all__ = ["BlockingConnection"]
@@ -28,13 +29,12 @@ class BlockingConnection:
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._parser = Parser()
         self._frames: list[Frame] = []
+        self._gated = False
         self.inbox = f"_INBOX.{secrets.token_hex(10)}"
         info = parse_info(self._line())
         if server.tls or info.tls_required:
-            import ssl
-
-            self._socket = ssl.create_default_context().wrap_socket(self._socket, server_hostname=server.host)
-        self.send(server.connect_line(name) + b"SUB %s.* 1\r\nPING\r\n" % self.inbox.encode())
+            self._socket = server.tls_context().wrap_socket(self._socket, server_hostname=server.host)
+        self.send(server.connect_line(name, info.nonce) + b"SUB %s.* 1\r\nPING\r\n" % self.inbox.encode())
         while (line := self._line()) != b"PONG":
             if line.startswith(b"-ERR"):
                 raise ConnectionRefusedError(line.decode(errors="replace"))
@@ -75,12 +75,20 @@ class BlockingConnection:
             LogUnavailableError: nobody answers there.
         """
         payload = b"" if body is None else msgspec.json.encode(body)
-        self.send(publish_frame(subject, payload, f"{self.inbox}.ask", {}))
+        self.publish(subject, payload, f"{self.inbox}.ask")
         (frame,) = self.frames()
         if frame.header and status_of(frame.header) == 503:
+            self._gated = False
             raise LogUnavailableError(f"{subject}: nobody answers")
         answer: dict[str, Any] = msgspec.json.decode(frame.payload)
+        if not self._gated and is_gated(answer):
+            self._gated = True
+            return self.ask(subject, body)
         return answer
+
+    def publish(self, subject: str, payload: bytes, reply: str = "") -> None:
+        """Send a message; to JetStream by way of the gate, if `ask` has found one."""
+        self.send(publish_frame(to_gate(subject) if self._gated else subject, payload, reply, {}))
 
     def close(self) -> None:
         self._socket.close()

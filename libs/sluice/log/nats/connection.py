@@ -8,7 +8,6 @@ import asyncio
 import contextlib
 import itertools
 import secrets
-import ssl
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
@@ -17,6 +16,7 @@ import structlog
 
 from sluice.log.errors import AppendRefusedError, LogUnavailableError
 
+from .gate import is_gated, to_gate
 from .protocol import (
     Address,
     Frame,
@@ -33,6 +33,7 @@ from .protocol import (
 __all__ = ["Connection", "Link"]
 
 CONNECT_TIMEOUT_S = 5.0
+SHUT_S = 1.0
 PING_INTERVAL_S = 20.0
 RECONNECT_FIRST_S, RECONNECT_MOST_S = 0.02, 1.0
 
@@ -54,10 +55,13 @@ class Connection(asyncio.Protocol):
         self._parser = Parser()
         self._greeting: asyncio.Future[ServerInfo] = self._loop.create_future()
         self._ready: asyncio.Future[None] = self._loop.create_future()
+        self._gone: asyncio.Future[None] = self._loop.create_future()
         self._transport: asyncio.Transport | None = None
         self._requests: dict[bytes, tuple[asyncio.Future[Frame], str]] = {}
         self._tokens = itertools.count(1)
         self._inbox = ""
+        self._gated = False
+        """Whether requests to JetStream go to the gate; the first one's answer says so."""
         self._silent_pings = 0
         self._ping_timer: asyncio.TimerHandle | None = None
 
@@ -92,12 +96,14 @@ class Connection(asyncio.Protocol):
         if address.tls or self.info.tls_required:
             assert self._transport is not None
             secured = await self._loop.start_tls(
-                self._transport, self, ssl.create_default_context(), server_hostname=address.host
+                self._transport, self, address.tls_context(), server_hostname=address.host
             )
             self._transport = cast(asyncio.Transport, secured)
         self._inbox = inbox
         # The PONG says that CONNECT was accepted; a refusal comes as -ERR before it.
-        self.write(address.connect_line(name) + b"SUB %s.* %s\r\nPING\r\n" % (inbox.encode(), _MUX))
+        self.write(
+            address.connect_line(name, self.info.nonce) + b"SUB %s.* %s\r\nPING\r\n" % (inbox.encode(), _MUX)
+        )
         await self._ready
         self._ping_timer = self._loop.call_later(PING_INTERVAL_S, self._ping)
 
@@ -133,6 +139,8 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.lost = True
+        if not self._gone.done():
+            self._gone.set_result(None)
         if self._ping_timer is not None:
             self._ping_timer.cancel()
         error = ConnectionResetError(str(exc) if exc else "the server closed the connection")
@@ -200,7 +208,7 @@ class Connection(asyncio.Protocol):
     def publish(
         self, subject: str, payload: bytes, reply: str = "", headers: Mapping[str, str] = _NONE
     ) -> None:
-        self.write(publish_frame(subject, payload, reply, headers))
+        self.write(publish_frame(to_gate(subject) if self._gated else subject, payload, reply, headers))
 
     def expect(self, subject: str) -> tuple[str, asyncio.Future[Frame]]:
         """Return a reply subject and the future of the first message to it; *subject* is what is asked."""
@@ -244,8 +252,15 @@ class Connection(asyncio.Protocol):
     async def ask(self, subject: str, body: object = None, timeout_s: float = 5.0) -> dict[str, Any]:
         """Ask JetStream's API and return its JSON answer, errors included."""
         payload = b"" if body is None else msgspec.json.encode(body)
-        frame = await self.request(subject, payload, timeout_s=timeout_s)
+        try:
+            frame = await self.request(subject, payload, timeout_s=timeout_s)
+        except LogUnavailableError:
+            self._gated = False  # no gate, or never one: whoever asks again finds out
+            raise
         answer: dict[str, Any] = msgspec.json.decode(frame.payload)
+        if not self._gated and is_gated(answer):
+            self._gated = True
+            return await self.ask(subject, body, timeout_s)
         return answer
 
     def pause(self) -> None:
@@ -264,6 +279,12 @@ class Connection(asyncio.Protocol):
         """Send what is buffered and close."""
         if self._transport is not None:
             self._transport.close()
+
+    async def shut(self) -> None:
+        """Close, and wait until it is so: over TLS the other side has a word in it."""
+        self.close()
+        await asyncio.wait([self._gone], timeout=SHUT_S)
+        self.abort()
 
 
 class Link:
@@ -325,7 +346,7 @@ class Link:
                 return
             try:
                 opened = await Connection.open(server, self.name, self._inbox, self._sink, self._on_lost)
-            except (OSError, TimeoutError) as error:
+            except (OSError, TimeoutError, ValueError) as error:
                 failures += 1
                 if failures in (1, 10) or failures % 100 == 0:
                     log.warning(
@@ -361,7 +382,7 @@ class Link:
         self._closed = True
         connection, self._connection = self._connection, None
         if connection is not None:
-            connection.close()
+            await connection.shut()
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):

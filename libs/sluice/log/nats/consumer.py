@@ -14,19 +14,7 @@ from sluice.protocol.subjects import COMMITS, OUTSIDE, matches_any
 from .protocol import Frame, delivery_parts, description_of, status_of
 from .streams import NANOS
 
-__all__ = [
-    "HEARTBEAT_S",
-    "PULL_MESSAGES",
-    "Deliveries",
-    "LogReplacedError",
-    "StreamReplacedError",
-    "asked_for",
-    "check_history",
-    "create_request",
-    "may_be_behind",
-    "pull_ended",
-    "pull_request",
-]
+__all__ = ["LogReplacedError", "StreamReplacedError"]
 
 PULL_MESSAGES = 10_000
 PULL_BYTES = 32 * 1024 * 1024

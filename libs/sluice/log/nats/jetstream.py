@@ -25,7 +25,7 @@ from sluice.protocol.subjects import Cell
 from . import consumer
 from . import jetstream_api as api
 from .connection import Connection, Link
-from .protocol import Frame
+from .protocol import Frame, shown
 from .streams import ensure_log
 
 __all__ = ["HEADER_ROOM", "JetStreamLog", "JetStreamTail", "read_ack", "read_stream"]
@@ -99,7 +99,7 @@ class JetStreamLog:
             except (ConnectionError, LogUnavailableError, TimeoutError) as error:
                 log.info("log not ready", error=str(error) or type(error).__name__)
                 if asyncio.get_running_loop().time() > deadline:
-                    raise LogUnavailableError(f"{self.url}: {error}") from error
+                    raise LogUnavailableError(f"{shown(self.url)}: {error}") from error
                 await asyncio.sleep(0.1)
 
     def _connected(self, connection: Connection) -> None:
@@ -303,7 +303,7 @@ class JetStreamTail:
             self._check_same(info)
         if self._consumer:
             connection.publish(api.end_subject(self.stream, self._consumer), b"")
-        name = f"sluice-{secrets.token_hex(8)}"
+        name = f"sluice-{secrets.token_hex(16)}"  # what it delivers is for who knows it
         body = consumer.create_request(self.stream, name, self.position + 1, self._subjects)
         made = api.checked(await connection.ask(api.consumer_subject(self.stream, name), body), self.stream)
         if consumer.may_be_behind(info):

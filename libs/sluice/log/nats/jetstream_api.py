@@ -13,25 +13,7 @@ import msgspec
 from sluice.events.base import Micros
 from sluice.log.errors import AppendRefusedError, EventLogError, LogUnavailableError, NoStreamError
 
-__all__ = [
-    "ANSWER_S",
-    "WRONG_LAST_SEQUENCE",
-    "Asks",
-    "Stored",
-    "checked",
-    "consumer_subject",
-    "create",
-    "end_subject",
-    "info",
-    "info_subject",
-    "message",
-    "message_request",
-    "parse_time",
-    "pull_subject",
-    "purge",
-    "stored",
-    "update",
-]
+__all__ = ["Stored", "info", "message", "message_request", "refusal", "stored"]
 
 ANSWER_S = 5.0
 
@@ -161,15 +143,24 @@ def _taken(answer: dict[str, Any], name: str) -> None:
         raise AppendRefusedError(name, error.get("err_code", 0), error.get("description", ""))
 
 
+def refusal(code: int, why: str) -> bytes:
+    """Return an answer in the API's form that says no; *code* is HTTP's."""
+    error = {"code": code, "err_code": 10_000 + code, "description": why}
+    return msgspec.json.encode({"type": "io.nats.jetstream.api.v1.error", "error": error})
+
+
 def checked(answer: dict[str, Any], what: str) -> dict[str, Any]:
     """Return an API answer that is no error.
 
     Raises:
         NoStreamError: the stream is not there.
+        AppendRefusedError: this user may not ask that.
         LogUnavailableError: another error.
     """
     if error := answer.get("error"):
         code = error.get("err_code")
+        if error.get("code") == 403:
+            raise AppendRefusedError(what, 403, error.get("description", ""))
         kind: type[EventLogError] = NoStreamError if code == _NO_STREAM else LogUnavailableError
         raise kind(f"{what}: {error.get('description')} ({code})")
     return answer

@@ -4,26 +4,32 @@ Only what a client of JetStream needs. A general client makes an object with par
 message; here a message stays five slices of the receive buffer.
 """
 
+import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple
-from urllib.parse import unquote, urlsplit
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import parse_qs, unquote, urlencode, urlsplit
 
 import msgspec
 
+if TYPE_CHECKING:
+    import ssl
+
 __all__ = [
-    "Address",
     "Frame",
-    "Parser",
     "ProtocolError",
-    "ServerInfo",
     "addresses",
-    "delivery_parts",
-    "description_of",
     "headers_of",
-    "parse_info",
     "publish_frame",
+    "shown",
     "status_of",
+    "with_files",
 ]
+
+
+_LOGIN = re.compile(r"(?<=//)[^/,]*@|(?<![^,])[^@/,]*@")
+
+
+_QUERY = re.compile(r"\?[^,]*")
 
 
 class Frame(NamedTuple):
@@ -160,8 +166,33 @@ class Address(msgspec.Struct, frozen=True):
     tls: bool = False
     user: str = ""
     password: str = ""
+    credentials: str = ""
+    """File with the seed of an NKey. It is read for each connection, so a new one counts from the next on."""
+    ca: str = ""
+    """File with the authorities that vouch for the server; by default those of the system."""
 
-    def connect_line(self, name: str) -> bytes:
+    def tls_context(self) -> "ssl.SSLContext":
+        """Return how the server is known.
+
+        Raises:
+            OSError: the file of authorities cannot be read.
+        """
+        import ssl
+
+        return ssl.create_default_context(cafile=self.ca or None)
+
+    def proof(self, nonce: str) -> tuple[str, str]:
+        """Return public key and signature, as the server wants them.
+
+        Raises:
+            OSError, ValueError: there is no seed in the file.
+        """
+        from .nkeys import public_of, read_seed, sign
+
+        seed = read_seed(self.credentials)
+        return public_of(seed), sign(seed, nonce)
+
+    def connect_line(self, name: str, nonce: str = "") -> bytes:
         options: dict[str, Any] = {
             "verbose": False,
             "pedantic": False,
@@ -174,7 +205,9 @@ class Address(msgspec.Struct, frozen=True):
             "name": name,
             "tls_required": self.tls,
         }
-        if self.password:
+        if self.credentials:
+            options["nkey"], options["sig"] = self.proof(nonce)
+        elif self.password:
             options |= {"user": self.user, "pass": self.password}
         elif self.user:
             options["auth_token"] = self.user
@@ -184,14 +217,15 @@ class Address(msgspec.Struct, frozen=True):
 def addresses(urls: str) -> list[Address]:
     """Return the servers in *urls*: `nats://[user:password@]host[:port]`, several separated by commas.
 
-    `tls://` asks for encryption; a user without password is a token.
+    `tls://` asks for encryption; a user without password is a token. `?credentials=FILE` names the seed of
+    an NKey, `&ca=FILE` the authorities that vouch for the server.
     """
     found = []
     for url in urls.split(","):
         text = url.strip()
         parts = urlsplit(text if "://" in text else f"nats://{text}")
         if parts.scheme not in ("nats", "tls") or not parts.hostname:
-            raise ValueError(f"{url!r}: expected nats://host:port or tls://host:port")
+            raise ValueError(f"{shown(url)!r}: expected nats://host:port or tls://host:port")
         found.append(
             Address(
                 host=parts.hostname,
@@ -199,9 +233,40 @@ def addresses(urls: str) -> list[Address]:
                 tls=parts.scheme == "tls",
                 user=unquote(parts.username or ""),
                 password=unquote(parts.password or ""),
+                **_files(parts.query),
             )
         )
     return found
+
+
+def _files(query: str) -> dict[str, str]:
+    given = {key: values[-1] for key, values in parse_qs(query, keep_blank_values=True).items()}
+    if unknown := given.keys() - {"credentials", "ca"}:
+        raise ValueError(f"?{min(unknown)}: a server's address may have credentials and ca")
+    return given
+
+
+def with_files(urls: str, credentials: str | None, ca: str | None) -> str:
+    """Return the servers with files to log in by, where they do not name their own.
+
+    >>> with_files("tls://a,tls://b:1", "/k", None)
+    'tls://a?credentials=%2Fk,tls://b:1?credentials=%2Fk'
+    """
+    files = urlencode({key: file for key, file in (("credentials", credentials), ("ca", ca)) if file})
+    return (
+        ",".join(url if "?" in url else f"{url.strip()}?{files}" for url in urls.split(","))
+        if files
+        else urls
+    )
+
+
+def shown(urls: str) -> str:
+    """Return the servers as people and logs may see them: without passwords, tokens and files.
+
+    >>> shown("nats://owner:secret@127.0.0.1:4222,a:1")
+    'nats://127.0.0.1:4222,a:1'
+    """
+    return _QUERY.sub("", _LOGIN.sub("", urls))
 
 
 def delivery_parts(reply: bytes) -> list[bytes]:

@@ -12,6 +12,8 @@ from nats.micro.service import EndpointConfig, Service, ServiceConfig
 
 from sluice.log.errors import LogUnavailableError
 
+from .protocol import addresses
+
 __all__ = ["Answer", "Responder"]
 
 log = structlog.get_logger("sluice.log.responder")
@@ -28,6 +30,15 @@ class _Client(Client):
 
     nats-py ends its read loop at the first one, and neither reconnects nor tells anybody.
     """
+
+    @property
+    def public_key(self) -> str | None:
+        """The NKey of the next login."""
+        return self._public_nkey
+
+    @public_key.setter
+    def public_key(self, key: str) -> None:
+        self._public_nkey = key
 
     async def _process_msg(self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes) -> None:
         try:
@@ -52,7 +63,8 @@ class Responder:
     """A connection that answers requests, and comes back whenever it is lost. *urls*: separated by commas."""
 
     def __init__(self, urls: str, name: str) -> None:
-        self._urls, self._name = urls.split(","), name
+        self._urls, self._name = [url.partition("?")[0] for url in urls.split(",")], name
+        self._address = addresses(urls)[0]
         self._client = _Client()
         self._service: Service | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -78,10 +90,16 @@ class Responder:
                 reconnect_time_wait=0.2,  # type: ignore[arg-type]
                 error_cb=self._complain,
                 reconnected_cb=self._back,
+                signature_cb=self._proof if self._address.credentials else None,
+                tls=self._address.tls_context() if self._address.ca else None,
             )
-        except (OSError, TimeoutError, NatsError) as error:
+        except (OSError, TimeoutError, ValueError, NatsError) as error:
             raise LogUnavailableError(str(error) or type(error).__name__) from error
         self._opened = True
+
+    def _proof(self, nonce: str) -> bytes:
+        self._client.public_key, proof = self._address.proof(nonce)
+        return proof.encode()
 
     async def open_in_the_end(self) -> None:
         """Connect, however long it takes."""

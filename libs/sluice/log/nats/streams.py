@@ -12,7 +12,7 @@ from sluice.protocol.subjects import Cell
 from . import jetstream_api as api
 from .connection import Connection
 
-__all__ = ["NANOS", "WHOLE", "Standing", "ensure", "ensure_bucket", "ensure_log", "look_at", "stream_config"]
+__all__ = ["WHOLE", "Standing", "ensure_bucket", "look_at", "stream_config"]
 
 NANOS = 1_000_000_000
 DEDUP_WINDOW_S = 120
@@ -60,7 +60,8 @@ def bucket_config(bucket: str, replicas: int = 1, *, memory: bool = False) -> di
         "duplicate_window": 1 * NANOS,
         "num_replicas": replicas,
         "allow_direct": True,
-        "allow_rollup_hdrs": True,
+        # Else whoever may write one key could take all others away with it.
+        "allow_rollup_hdrs": False,
         "allow_msg_ttl": True,
         # Servers before 2.12 do not know it: whoever writes looks whether it is there.
         "allow_atomic": True,

@@ -10,10 +10,13 @@ from typing import Annotated, Any, NoReturn
 
 import msgspec
 
+from sluice.log.nats.protocol import with_files
+
 __all__ = ["CellConfig", "convert", "load_cell", "load_own", "load_prefixed", "refuse"]
 
 Positive = Annotated[float, msgspec.Meta(gt=0)]
 
+DEFAULT_URL = "nats://127.0.0.1:4222"
 _PREFIX = "SLUICE_"
 _FIELD = re.compile(r" - at `\$\.(\w+)`$")
 _UNKNOWN = re.compile(r"contains unknown field `(\w+)`")
@@ -27,7 +30,7 @@ class CellConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """What all services share, `SLUICE_<FIELD>` each. Other `SLUICE_*` variables are other programs'."""
 
     cell: str = "main"
-    nats_url: str = "nats://127.0.0.1:4222"
+    nats_url: str = DEFAULT_URL
     data_dir: str = ".sluice"
     instance: str = ""
     """Name of this replica; made from host and process by default."""
@@ -63,6 +66,9 @@ def load_cell(env: Mapping[str, str]) -> CellConfig:
     }
     if "nats_url" not in values and env.get("NATS_URL"):
         values["nats_url"] = env["NATS_URL"]
+    values["nats_url"] = with_files(
+        values.get("nats_url") or DEFAULT_URL, env.get("SLUICE_CREDENTIALS"), env.get("SLUICE_CA")
+    )
     if "instance" not in values:
         host = "".join(c if c.isalnum() else "-" for c in socket.gethostname())
         values["instance"] = f"{host}-{os.getpid()}-{secrets.token_hex(2)}"

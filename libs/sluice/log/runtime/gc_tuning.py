@@ -4,7 +4,7 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["look_through", "put_off", "tune"]
+__all__ = ["put_off", "tune"]
 
 YOUNG = 50_000
 """Allocations between two collections of the youngest generation."""

@@ -23,7 +23,7 @@ from sluice.api.errors import UNREADABLE
 from sluice.log.errors import LogUnavailableError
 from sluice.log.nats.blocking_connection import BlockingConnection
 from sluice.log.nats.jetstream_api import message_request, stored
-from sluice.log.nats.protocol import Frame, ProtocolError, addresses, publish_frame, status_of
+from sluice.log.nats.protocol import Frame, ProtocolError, addresses, publish_frame, status_of, with_files
 
 TIMEOUT_S = 3.0
 READY_ROLES = ("leader", "standby", "serving")
@@ -39,6 +39,7 @@ class ServerAwayError(Exception):
 @contextmanager
 def _connected(env: Mapping[str, str], deadline: float) -> Iterator[BlockingConnection]:
     urls = env.get("SLUICE_NATS_URL") or env.get("NATS_URL") or "nats://127.0.0.1:4222"
+    urls = with_files(urls, env.get("SLUICE_CREDENTIALS"), env.get("SLUICE_CA"))
     why = "no server"
     for url in urls.split(","):
         try:

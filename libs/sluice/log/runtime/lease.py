@@ -20,7 +20,7 @@ from sluice.log.nats.jetstream import JetStreamLog
 from sluice.log.nats.kv import Bucket
 from sluice.protocol.subjects import token
 
-__all__ = ["KvLease", "Lease", "Policy", "Unavailable"]
+__all__ = ["Lease", "Policy", "Unavailable"]
 
 log = structlog.get_logger("sluice.log.lease")
 

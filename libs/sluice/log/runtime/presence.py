@@ -17,7 +17,6 @@ from typing import Any, Protocol
 import msgspec
 import structlog
 
-from sluice.api.errors import UNREADABLE
 from sluice.core.naming import is_name
 from sluice.events.codec import encode_message
 from sluice.log.errors import EventLogError, NoStreamError
@@ -25,6 +24,7 @@ from sluice.log.nats import jetstream_api as api
 from sluice.log.nats.jetstream import JetStreamLog
 from sluice.log.nats.streams import ensure_bucket
 from sluice.protocol.dispatch import key_text, key_token
+from sluice.protocol.heartbeats import heartbeat_of
 from sluice.protocol.subjects import presence_suffix, token
 
 from .hooks import Hooks
@@ -42,16 +42,6 @@ READ_AT_ONCE = 20
 """Heartbeats of unknown names that are read each time; others wait for the next time."""
 
 log = structlog.get_logger("sluice.log.presence")
-
-
-class _Beat(msgspec.Struct):
-    """What every heartbeat says: of an agent, of a controller."""
-
-    name: str
-    instance: str
-
-
-_BEATS = msgspec.json.Decoder(_Beat)
 
 
 class Known[S](Protocol):
@@ -129,7 +119,7 @@ class PresenceWatcher[S](Hooks[S]):
             return
         found = self.compared(state, there, now)
         for name in self.to_read([name for name, what in found if what == "Seen"], now):
-            if is_beat(name, await self._value(name)):
+            if heartbeat_of(name, await self._value(name)) is not None:
                 await self._tell(name, "Seen", now)
             else:
                 self._rubbish[name] = now
@@ -207,15 +197,3 @@ def names_of(keys: Mapping[str, int], prefix: str) -> dict[str, int]:
         for name, (key, count) in names.items()
         if is_name(name) and prefix + key_token(name) == key
     }
-
-
-def is_beat(name: str, value: bytes | None) -> bool:
-    """Tell whether a value is the heartbeat of that name.
-
-    >>> is_beat("a", b'{"name":"a","instance":"1"}'), is_beat("a", b"{}")
-    (True, False)
-    """
-    try:
-        return value is not None and _BEATS.decode(value).name == name
-    except UNREADABLE:
-        return False

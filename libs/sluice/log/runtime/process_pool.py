@@ -203,13 +203,4 @@ def each[T](
     return [work(progress) for work in works]
 
 
-__all__ = [
-    "AVAILABLE",
-    "Child",
-    "ChildLostError",
-    "Progress",
-    "each",
-    "in_copy",
-    "processors",
-    "side_by_side",
-]
+__all__ = ["AVAILABLE", "ChildLostError", "each", "in_copy", "processors", "side_by_side"]

@@ -51,7 +51,7 @@ from .projection_machine import (
     Written,
 )
 
-__all__ = ["Projection", "Publisher"]
+__all__ = ["Projection"]
 
 ACK_TIMEOUT_S = 5.0
 READ_TIMEOUT_S = 10.0

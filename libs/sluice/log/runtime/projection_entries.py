@@ -50,6 +50,3 @@ def conditions(tie: Tie, after: int, count: int, mark: str) -> Iterator[dict[str
             if n == count:
                 headers["Nats-Batch-Commit"] = "1"
         yield headers
-
-
-__all__ = ["Tie", "conditions", "tie_of"]

@@ -452,24 +452,3 @@ def _unchanged(before: Stood, answer: Answer) -> bool:
     if not isinstance(answer, Stood):
         return False
     return answer.whole and (answer.created, answer.last) == (before.created, before.last)
-
-
-__all__ = [
-    "Answer",
-    "Ask",
-    "Confirm",
-    "Confirmed",
-    "Contents",
-    "Item",
-    "Look",
-    "Missing",
-    "Publishing",
-    "Read",
-    "Refused",
-    "Shows",
-    "Stand",
-    "Stood",
-    "Unanswered",
-    "Write",
-    "Written",
-]

@@ -206,4 +206,4 @@ class Replica[S]:
         self._cut = None if moment is None else moment.steps
 
 
-__all__ = ["Fenced", "Moment", "Replica"]
+__all__ = ["Replica"]

@@ -92,4 +92,4 @@ def _obstacles(state: SchedulerState, record: WorkloadRecord) -> Iterator[Reason
         yield ADMISSION_GATED, ADMISSION_GATED_BY.format(gates)
 
 
-__all__ = ["activate_command", "deactivated_words", "queue_words"]
+__all__ = ["queue_words"]

@@ -236,6 +236,3 @@ def _weighted(node: Node) -> str:
     weight = f"{node.weight / WEIGHT_SCALE:.9f}".rstrip("0").rstrip(".")
     kind = "ClusterQueue" if node.is_cluster_queue else "Cohort"
     return f"{kind} {node.name} (weight {weight})"
-
-
-__all__ = ["NOT_ENOUGH", "add_candidates"]

@@ -59,4 +59,4 @@ def checks_of(state: State, key: str) -> list[CheckNote]:
     return found
 
 
-__all__ = ["CheckNote", "checks_of"]
+__all__ = ["CheckNote"]

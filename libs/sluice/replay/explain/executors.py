@@ -11,9 +11,9 @@ from functools import cached_property
 
 from sluice.core.scheduler.state import SchedulerState
 from sluice.core.slices.decider import SliceAggregator
-from sluice.core.slices.responses import DELETED, REPLACED
 from sluice.core.slices.state import Phase, Stop
 from sluice.core.slices.state import State as SliceState
+from sluice.core.workload.reasons import JOB_DELETED, NO_MATCHING_WORKLOAD
 from sluice.core.world.workload import Workload
 from sluice.events.base import Event, JobKey, Micros, WorkloadKey
 from sluice.events.codec import CloudEvent, CommitDecodeError, decode_commit, decode_message
@@ -35,8 +35,8 @@ from sluice.protocol.subjects import presence_suffix, untoken
 from sluice.replay.source.source import Source
 
 _FOR_GOOD = {
-    DELETED: "its job was deleted",
-    REPLACED: "its job has changed, and gets another workload",
+    JOB_DELETED: "its job was deleted",
+    NO_MATCHING_WORKLOAD: "its job has changed, and gets another workload",
 }
 """Why a job is told to stop though nobody has evicted it -> as words for people."""
 
@@ -70,7 +70,7 @@ class Executors:
         state, first = self._stored
         found: dict[WorkloadKey, str] = {}
         if state is not None:
-            reasons = {Stop.DELETED: DELETED, Stop.REPLACED: REPLACED}
+            reasons = {Stop.DELETED: JOB_DELETED, Stop.REPLACED: NO_MATCHING_WORKLOAD}
             for job in state.jobs.values():
                 if job.phase is Phase.STOPPING and job.stop in reasons:
                     found[job.dispatched or job.record.key] = _FOR_GOOD[reasons[job.stop]]
@@ -163,4 +163,4 @@ def _events(entry: Entry, marks: Iterable[bytes]) -> Iterator[tuple[Event, Micro
                 yield from ((event, step.at) for event in step.events)
 
 
-__all__ = ["Claim", "Executors"]
+__all__ = ["Executors"]

@@ -34,6 +34,3 @@ def _words(state: SchedulerState, workload: Workload) -> str:
     if not state.world.families.get(workload.key):
         return "its variants are to be queued in its place, and are not made yet"
     return "it has variants, which are queued in its place"
-
-
-__all__ = ["kept_out"]

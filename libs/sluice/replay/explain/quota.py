@@ -90,6 +90,3 @@ def _kept(old: Workload | None, before: PodSetAssignment | None, fr: FlavorResou
         return ""
     have = "run on" if old is None or old.admitted_at is not None else "have reserved"
     return f"flavor {fr[0]}: its pods {have} {kept}, and keep to it"
-
-
-__all__ = ["SHOWN", "add_numbers", "obstacle_of", "wanted_beyond"]

@@ -89,4 +89,4 @@ class Report:
         return asdict(self)
 
 
-__all__ = ["Candidate", "Numbers", "Report"]
+__all__ = ["Candidate", "Report"]

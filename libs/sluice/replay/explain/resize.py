@@ -114,12 +114,4 @@ def growth(
     return grown, (*before, *made(cause, grown, remaining))
 
 
-__all__ = [
-    "growth",
-    "growth_words",
-    "is_resize",
-    "running_words",
-    "taking_place",
-    "until_then",
-    "workload_of",
-]
+__all__ = ["growth", "is_resize", "running_words", "taking_place", "until_then", "workload_of"]

@@ -19,7 +19,7 @@ from sluice.events.scheduler import Admitted, Evicted, PendingReasonChanged, Pre
 from sluice.events.slices import WorkloadStopped
 from sluice.log.runtime import process_pool
 
-__all__ = ["FEW", "Laboratory", "Outcome", "applied_queue", "with_quota"]
+__all__ = ["Laboratory", "Outcome"]
 
 
 @dataclass

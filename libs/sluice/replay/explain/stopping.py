@@ -80,6 +80,3 @@ def not_running(state: SchedulerState, executors: Executors | None, workload: Wo
 def gone(workload: Workload) -> Event:
     """Return what is said of it when it has stopped."""
     return WorkloadDeleted(cause=0, workload=job_of(workload))
-
-
-__all__ = ["gone", "job_of", "must_stop", "not_running", "told_to_stop", "unanswered"]

@@ -65,6 +65,3 @@ def giving_up(laboratory: Laboratory, state: SchedulerState, workload: Workload)
             text = f"{claimant.key} giving up the quota that is promised to it (its checks reject it)"
             return [Remedy("claim", text, preempts=len(outcome.preempted))]
     return []
-
-
-__all__ = ["giving_up", "passing"]

@@ -170,6 +170,3 @@ def _applied(kind: str, name: str, spec: object, namespace: str = "") -> ObjectA
     manifest = {"metadata": ObjectMeta(name=name, namespace=namespace), "spec": spec}
     raw = msgspec.Raw(msgspec.json.encode(manifest))
     return ObjectApplied(cause=0, kind=kind, name=name, namespace=namespace, object=raw)
-
-
-__all__ = ["LOCAL_QUEUE", "Change", "outside_changes", "pods_ready", "waits_until"]

@@ -68,6 +68,3 @@ def _gate(family: Family, variant: Variant, timeout: Micros) -> str:
     first = next((v for v in order if v.active and v.assignment is None and not v.evaluated), None)
     behind = f" {first.name} must be looked at first." if first is not None else ""
     return f"It may not preempt yet: its gate is closed.{behind}"
-
-
-__all__ = ["VariantNote", "notes"]

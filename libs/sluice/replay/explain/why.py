@@ -170,7 +170,7 @@ def _family(state: SchedulerState, parent: Workload, report: Report, executors: 
     if parent.finished or not parent.active:
         report.rule, report.message = _outside(state, parent, 0)
         return
-    for phase in ("Admitted", "Evicted", "QuotaReserved"):
+    for phase in ("Running", "Admitted", "Evicted", "QuotaReserved"):
         best = next((v for v in report.variants if v.phase == phase), None)
         if best is not None:
             report.phase, report.rule = phase, best.rule
@@ -178,12 +178,10 @@ def _family(state: SchedulerState, parent: Workload, report: Report, executors: 
             if best.rule == "Stopping":
                 report.message += f" {best.message}"
                 return
-            if phase == "Admitted" and (
-                note := not_running(state, executors, state.world.workloads[WorkloadKey(best.workload)])
-            ):
-                report.message += f" {note}"
-            if phase != "Admitted":
+            if phase not in ("Running", "Admitted"):
                 report.message += f" {best.message}"
+            elif note := not_running(state, executors, state.world.workloads[WorkloadKey(best.workload)]):
+                report.message += f" {note}"
             if phase == "QuotaReserved":
                 _reserving(report)
             return
@@ -361,6 +359,8 @@ def _recorded(state: SchedulerState, workload: Workload) -> tuple[str, str]:
     said = workload.peers
     if said is None or not may_be_so_still(said.reason, state.world.config, lambda: bool(state.not_ready)):
         return "", ""
+    if said.waiting is not None and said.waiting not in said.queue.holding():
+        return "", ""  # it is a StrictFIFO queue, and somebody has come before it
     return said.reason, said.message
 
 

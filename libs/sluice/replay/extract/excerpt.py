@@ -213,9 +213,3 @@ def _bare(event: Any, keys: frozenset[str]) -> Event:
     if several is not None:
         bare = msgspec.structs.replace(bare, workloads=[key for key in several if key in keys])
     return bare
-
-
-__all__ = [
-    "Line", "Played", "Told", "Unit", "commit_line", "concerning", "digest", "entry_of",
-    "input_line", "play", "speaks", "without",
-]  # fmt: skip

@@ -131,4 +131,4 @@ def _shape(entry: Entry) -> list[str]:
     return [type(event).__name__ for step in steps_of(entry) for event in step.events]
 
 
-__all__ = ["SECRET", "OtherDecisionsError", "Redactor", "redacted", "redacted_whole"]
+__all__ = ["OtherDecisionsError", "Redactor", "redacted", "redacted_whole"]

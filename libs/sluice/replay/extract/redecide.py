@@ -90,6 +90,3 @@ def rewritten(entry: Entry, steps: Sequence[Step], cell: str) -> Entry:
 def said_by(entry: Entry) -> Said:
     """Return what an input says: a commit of configuration, or a message from outside."""
     return steps_of(entry) if entry.suffix in COMMITS else entry.payload
-
-
-__all__ = ["Keep", "Services", "redecided", "rewritten", "said_by"]

@@ -324,7 +324,7 @@ def _job(cell: CellState, key: str) -> Iterator[tuple[str, str]]:
     text = found["phase"]
     text += f" on {','.join(found['flavors'])}" if "flavors" in found else ""
     text += f" in {found['clusterQueue']}" if found.get("clusterQueue") else ""
-    text += f", attempt {found['attempt']}" if found.get("attempt") else ""
+    text += f", attempt {found['attempts']}" if found["attempts"] else ""
     text += f", {found['reason']}" if found.get("reason", found["phase"]) != found["phase"] else ""
     workload = current(job)
     checks = workload_plain(cell, workload).get("checks", {})
@@ -332,7 +332,7 @@ def _job(cell: CellState, key: str) -> Iterator[tuple[str, str]]:
     yield f"job {key}", text
     if workload.parent:
         for variant, one in family_plain(cell, workload)["variants"].items():
-            parts = [one["phase"] if one["active"] else "Inactive", one.get("reason", "")]
+            parts = [one["phase"], one.get("reason", "")]
             parts += [f"{gate} {state}" for gate, state in one.get("gates", {}).items()]
             parts += [f"{check} {state}" for check, state in one.get("checks", {}).items()]
             yield f"job {key} variant {variant}", ", ".join(part for part in parts if part)

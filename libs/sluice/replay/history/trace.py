@@ -203,4 +203,4 @@ def speaks(happening: Happening, about: str) -> bool:
     return any(one in (about, key) or one.startswith(stem) for one in happening.about())
 
 
-__all__ = ["Trace", "speaks", "trace"]
+__all__ = ["trace"]

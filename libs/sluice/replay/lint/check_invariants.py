@@ -1,7 +1,6 @@
 """What must hold of admission checks in any log (DB6)."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator
 
 from sluice.core.checks.decider import AdmissionChecks
 from sluice.core.checks.pod_set_updates import INVALID
@@ -14,7 +13,7 @@ from sluice.core.workload.reasons import ADMISSION_CHECK, PREEMPTED
 from sluice.core.world.activity import CHECK_INACTIVE, is_asked_by, why_inactive
 from sluice.core.world.inadmissible import why_reservation_ends
 from sluice.core.world.workload import Workload
-from sluice.events.base import Event, Micros, WorkloadKey
+from sluice.events.base import Micros, WorkloadKey
 from sluice.events.checks import (
     ChecksPending,
     ChecksReady,
@@ -36,7 +35,7 @@ from sluice.events.scheduler import (
 )
 from sluice.events.slices import WorkloadDeleted, WorkloadFinished, WorkloadUpdated
 
-from .observer import Observer
+from .observer import Observer, hears
 
 
 class ApprovalObserver(Observer):
@@ -51,33 +50,32 @@ class ApprovalObserver(Observer):
         self.given_up: dict[WorkloadKey, None] = {}
         """Of those, who gave it up in this step, not because of an eviction."""
 
-    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
-        return {
-            ChecksReady: self._ready,
-            QuotaReleased: self._released,
-            PendingReasonChanged: self._said,
-            **dict.fromkeys(
-                (Admitted, ChecksPending, ChecksRejected, ChecksRetry, Evicted, WorkloadDeleted,
-                 WorkloadFinished),
-                self._over,
-            ),
-        }  # fmt: skip
-
-    def _ready(self, state: SchedulerState, event: ChecksReady) -> Iterable[str]:
+    @hears
+    def _ready(self, state: SchedulerState, event: ChecksReady) -> None:
         if _current(state, event) is not None:
             self.approved[event.workload] = None
-        return ()
 
-    def _over(self, _: SchedulerState, event: Any) -> Iterable[str]:
+    @hears
+    def _over(
+        self,
+        _: SchedulerState,
+        event: Admitted
+        | ChecksPending
+        | ChecksRejected
+        | ChecksRetry
+        | Evicted
+        | WorkloadDeleted
+        | WorkloadFinished,
+    ) -> None:
         self.approved.pop(event.workload, None)
-        return ()
 
-    def _released(self, _: SchedulerState, event: QuotaReleased) -> Iterable[str]:
+    @hears
+    def _released(self, _: SchedulerState, event: QuotaReleased) -> None:
         if event.workload in self.approved:
             del self.approved[event.workload]
             self.given_up[event.workload] = None
-        return ()
 
+    @hears
     def _said(self, state: SchedulerState, event: PendingReasonChanged) -> Iterator[str]:
         for key in event.workloads if event.reason == SUSPENDED else ():
             workload = state.world.workloads.get(key)
@@ -104,47 +102,44 @@ class RetryObserver(Observer):
     def __init__(self) -> None:
         self.until: dict[WorkloadKey, Micros] = {}
 
-    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
-        return {
-            ChecksRetry: self._retry,
-            ChecksReady: self._ready,
-            Evicted: self._evicted,
-            QuotaReserved: self._reserved,
-            **dict.fromkeys(
-                (ChecksPending, ChecksRejected, WorkloadDeactivated, WorkloadDeleted, WorkloadFinished),
-                self._over,
-            ),
-            WorkloadUpdated: self._updated,
-        }
-
-    def _retry(self, state: SchedulerState, event: ChecksRetry) -> Iterable[str]:
+    @hears
+    def _retry(self, state: SchedulerState, event: ChecksRetry) -> None:
         workload = _current(state, event)
-        if workload is not None and workload.active and workload.held_for in ("", ADMISSION_CHECK, PREEMPTED):
+        if (
+            workload is not None
+            and workload.active
+            and workload.held_for in ("", ADMISSION_CHECK, PREEMPTED)
+            and is_asked_by(state.world, workload, event.checks)
+        ):
             self.until[event.workload] = max(event.requeue_at, self.until.get(event.workload, 0))
-        return ()
 
-    def _ready(self, state: SchedulerState, event: ChecksReady) -> Iterable[str]:
+    @hears
+    def _ready(self, state: SchedulerState, event: ChecksReady) -> None:
         # Who asked for the delay was taken from the queue before anybody acted on it: `retry-stands`.
         workload = _current(state, event)
         if workload is not None and workload.assignment is not None and workload.evicted_at is None:
             self.until.pop(event.workload, None)
-        return ()
 
-    def _evicted(self, _: SchedulerState, event: Evicted) -> Iterable[str]:
+    @hears
+    def _evicted(self, _: SchedulerState, event: Evicted) -> None:
         # What ends for another reason begins anew when that is over.
         if event.reason not in (ADMISSION_CHECK, PREEMPTED):
             self.until.pop(event.workload, None)
-        return ()
 
-    def _over(self, _: SchedulerState, event: Any) -> Iterable[str]:
+    @hears
+    def _over(
+        self,
+        _: SchedulerState,
+        event: ChecksPending | ChecksRejected | WorkloadDeactivated | WorkloadDeleted | WorkloadFinished,
+    ) -> None:
         self.until.pop(event.workload, None)
-        return ()
 
-    def _updated(self, _: SchedulerState, event: WorkloadUpdated) -> Iterable[str]:
+    @hears
+    def _updated(self, _: SchedulerState, event: WorkloadUpdated) -> None:
         if event.active is not None:
             self.until.pop(event.workload, None)
-        return ()
 
+    @hears
     def _reserved(self, state: SchedulerState, event: QuotaReserved) -> Iterator[str]:
         until = self.until.pop(event.workload, None)
         workload = state.world.workloads.get(event.workload)
@@ -164,23 +159,15 @@ class SentBackObserver(Observer):
         self.asked: dict[WorkloadKey, tuple[int, dict[str, None]]] = {}
         """Workload -> of which attempt, and the checks that have said Retry of it and concern it still."""
 
-    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
-        return {
-            ChecksRetry: self._retry,
-            ChecksRequested: self._requested,
-            ChecksReady: self._taken_back,
-            ChecksPending: self._taken_back,
-            **dict.fromkeys((ChecksWithdrawn, WorkloadDeleted, WorkloadFinished), self._over),
-        }
-
-    def _retry(self, state: State, event: ChecksRetry) -> Iterable[str]:
+    @hears
+    def _retry(self, state: State, event: ChecksRetry) -> None:
         tracked = state.workloads.get(event.workload)
         live = tracked.reservation if tracked is not None else None
         if live is not None and event.attempt == live.attempt:
             self.asked[event.workload] = (event.attempt, dict.fromkeys(event.checks))
-        return ()
 
-    def _requested(self, state: State, event: ChecksRequested) -> Iterable[str]:
+    @hears
+    def _requested(self, state: State, event: ChecksRequested) -> None:
         attempt, asked = self.asked.get(event.workload, (0, {}))
         tracked = state.workloads.get(event.workload)
         if tracked is not None and event.attempt == attempt:
@@ -188,17 +175,17 @@ class SentBackObserver(Observer):
             now = {name: tracked.states.get(name) for name in asked if name in event.checks}
             stand = [name for name, found in now.items() if found is not None and found.state == RETRY]
             self.asked[event.workload] = (attempt, dict.fromkeys(stand))
-        return ()
 
+    @hears
     def _taken_back(self, _: State, event: ChecksReady | ChecksPending) -> Iterator[str]:
         attempt, asked = self.asked.get(event.workload, (0, {}))
         if asked and event.attempt == attempt:
             said = f"{', '.join(asked)} had said Retry of attempt {attempt}"
             yield f"{event.workload}: {type(event).__name__}, but {said}"
 
-    def _over(self, _: State, event: Any) -> Iterable[str]:
+    @hears
+    def _over(self, _: State, event: ChecksWithdrawn | WorkloadDeleted | WorkloadFinished) -> None:
         self.asked.pop(event.workload, None)
-        return ()
 
 
 class AdditionsObserver(Observer):
@@ -211,19 +198,11 @@ class AdditionsObserver(Observer):
         self.running: dict[WorkloadKey, None] = {}
         """Admitted, and no check has said otherwise since: that may have come first."""
 
-    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
-        return {
-            Admitted: self._admitted,
-            CheckStateChanged: self._said,
-            **dict.fromkeys(
-                (QuotaReleased, WorkloadSliceReplaced, WorkloadDeleted, WorkloadFinished), self._over
-            ),
-        }
-
-    def _admitted(self, _: SchedulerState, event: Admitted) -> Iterable[str]:
+    @hears
+    def _admitted(self, _: SchedulerState, event: Admitted) -> None:
         self.running[event.workload] = None
-        return ()
 
+    @hears
     def _said(self, state: SchedulerState, event: CheckStateChanged) -> Iterator[str]:
         if event.state != READY and event.workload in self.running:
             del self.running[event.workload]
@@ -233,9 +212,13 @@ class AdditionsObserver(Observer):
             if event.reason == INVALID and is_asked:
                 yield f"{event.workload} is admitted; check {event.check} was rejected for podSetUpdates"
 
-    def _over(self, _: SchedulerState, event: Any) -> Iterable[str]:
+    @hears
+    def _over(
+        self,
+        _: SchedulerState,
+        event: QuotaReleased | WorkloadSliceReplaced | WorkloadDeleted | WorkloadFinished,
+    ) -> None:
         self.running.pop(event.workload, None)
-        return ()
 
 
 def _current(state: SchedulerState, event: ChecksReady | ChecksRetry) -> Workload | None:
@@ -250,5 +233,3 @@ CHECK_OBSERVERS: tuple[type[Observer], ...] = (
     SentBackObserver,
     AdditionsObserver,
 )
-
-__all__ = ["CHECK_OBSERVERS", "AdditionsObserver", "ApprovalObserver", "RetryObserver", "SentBackObserver"]

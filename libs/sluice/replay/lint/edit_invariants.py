@@ -1,8 +1,7 @@
 """What must hold when jobs are submitted again or resized, as the slice-aggregator saw it."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 
@@ -12,7 +11,7 @@ from sluice.core.slices.intake import Inbound
 from sluice.core.slices.resize import is_elastic
 from sluice.core.slices.state import Job, State, Todo
 from sluice.core.slices.submission import Submission, template_digest
-from sluice.events.base import Event, JobKey, PodSet, WorkloadKey
+from sluice.events.base import JobKey, PodSet, WorkloadKey
 from sluice.events.scheduler import (
     Admitted,
     Evicted,
@@ -29,7 +28,7 @@ from sluice.events.slices import (
     WorkloadUpdated,
 )
 
-from .observer import Observer
+from .observer import Observer, hears
 
 
 @dataclass(slots=True)
@@ -51,38 +50,30 @@ class KeptReservationObserver(Observer):
     def __init__(self) -> None:
         self.waiting: dict[WorkloadKey, Kept] = {}
 
-    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
-        return {
-            QuotaReserved: self._reserved,
-            WorkloadUpdated: self._updated,
-            WorkloadDeleted: self._deleted,
-            WorkloadSliceReplaced: self._replaced,
-            **dict.fromkeys(
-                (Admitted, Evicted, QuotaReleased, WorkloadFinished, WorkloadSliceWithdrawn), self._over
-            ),
-        }
-
-    def _reserved(self, state: State, event: QuotaReserved) -> Iterable[str]:
+    @hears
+    def _reserved(self, state: State, event: QuotaReserved) -> None:
         job = state.by_workload.get(event.workload)
         if job is not None and job.record.key == event.workload and job.todo is not Todo.RECREATE:
             self.waiting[event.workload] = Kept(job.key, job.uid, job.record, _manifest(state, job))
-        return ()
 
-    def _over(self, _: State, event: Any) -> Iterable[str]:
+    @hears
+    def _over(
+        self, _: State, event: Admitted | Evicted | QuotaReleased | WorkloadFinished | WorkloadSliceWithdrawn
+    ) -> None:
         self.waiting.pop(event.workload, None)
-        return ()
 
-    def _replaced(self, _: State, event: WorkloadSliceReplaced) -> Iterable[str]:
+    @hears
+    def _replaced(self, _: State, event: WorkloadSliceReplaced) -> None:
         self.waiting.pop(event.workload, None)
         self.waiting.pop(event.by, None)
-        return ()
 
-    def _updated(self, state: State, event: WorkloadUpdated) -> Iterable[str]:
+    @hears
+    def _updated(self, state: State, event: WorkloadUpdated) -> None:
         kept, job = self.waiting.get(event.workload), state.by_workload.get(event.workload)
         if kept is not None and job is not None and job.record.key == event.workload:
             kept.record, kept.manifest = job.record, _manifest(state, job)
-        return ()
 
+    @hears
     def _deleted(self, state: State, event: WorkloadDeleted) -> Iterator[str]:
         kept = self.waiting.pop(event.workload, None)
         job = state.jobs.get(kept.job) if kept is not None else None
@@ -124,12 +115,11 @@ class CompletionsObserver(Observer):
     name = "completions"
     decider = SliceAggregator
 
-    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
-        return {WorkloadCreated: self._created, WorkloadUpdated: self._updated}
-
+    @hears
     def _created(self, state: State, event: WorkloadCreated) -> Iterable[str]:
         return _too_many(state, event.workload.key, event.workload.pod_sets)
 
+    @hears
     def _updated(self, state: State, event: WorkloadUpdated) -> Iterable[str]:
         return () if event.pod_sets is None else _too_many(state, event.workload, event.pod_sets)
 
@@ -154,19 +144,13 @@ class PriorityObserver(Observer):
         self.named: dict[str, tuple[str, int]] = {}
         """Uid of a job -> the class that it names, and the priority that it has had since."""
 
-    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
-        return {
-            WorkloadCreated: self._created,
-            WorkloadUpdated: self._updated,
-            WorkloadDeleted: self._over,
-            WorkloadFinished: self._over,
-        }
-
+    @hears
     def _created(self, _: State, event: WorkloadCreated) -> Iterator[str]:
         record = event.workload
         if record.job is not None:
             yield from self._has(record.key, record.job.uid, record.priority_class, record.priority)
 
+    @hears
     def _updated(self, state: State, event: WorkloadUpdated) -> Iterator[str]:
         job = state.by_workload.get(event.workload)
         if job is None or (event.priority is None and event.priority_class is None):
@@ -180,13 +164,11 @@ class PriorityObserver(Observer):
         if before is not None and priority_class and before[0] == priority_class and before[1] != value:
             yield f"{key} has priority {value} instead of {before[1]}, its job names {priority_class} still"
 
-    def _over(self, state: State, event: WorkloadDeleted | WorkloadFinished) -> Iterable[str]:
+    @hears
+    def _over(self, state: State, event: WorkloadDeleted | WorkloadFinished) -> None:
         if event.workload not in state.by_workload and len(self.named) > 2 * len(state.jobs) + 1_000:
             live = {job.uid: None for job in state.jobs.values()}
             self.named = {uid: had for uid, had in self.named.items() if uid in live}
-        return ()
 
 
 EDIT_OBSERVERS: tuple[type[Observer], ...] = (KeptReservationObserver, CompletionsObserver, PriorityObserver)
-
-__all__ = ["EDIT_OBSERVERS"]

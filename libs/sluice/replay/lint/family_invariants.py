@@ -6,9 +6,9 @@ in between.
 """
 
 import re
-from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from typing import ClassVar
 
 from sluice.api import features
 from sluice.api.labels import GATE_CONCURRENT_ADMISSION
@@ -19,16 +19,20 @@ from sluice.core.variants.decide import family_deadline
 from sluice.core.variants.decider import VariantController
 from sluice.core.variants.state import Family, State, restricted, within
 from sluice.core.workload.reasons import CONCURRENT_ADMISSION, FLAVOR_MIGRATION
-from sluice.core.world.variants import policy_in_force, siblings
-from sluice.events.base import Event, WorkloadKey
+from sluice.core.world.preemption_turns import goes_first
+from sluice.core.world.variants import MAY_PREEMPT, is_gated, policy_in_force, siblings
+from sluice.events.base import WorkloadKey
 from sluice.events.config import ObjectApplied, ObjectDeleted
 from sluice.events.scheduler import (
     Admitted,
     Evicted,
     Preempted,
+    PreemptionIssued,
+    PreemptionWaitEnded,
     QuotaReleased,
     QuotaReserved,
     WorkloadDeactivated,
+    WorkloadsParked,
 )
 from sluice.events.slices import WorkloadCreated, WorkloadStopped, WorkloadUpdated
 from sluice.events.variants import (
@@ -36,19 +40,20 @@ from sluice.events.variants import (
     ParentEvicted,
     ParentMarked,
     ParentUnmarked,
+    PreemptionGateClosed,
     PreemptionGateOpened,
     VariantCreated,
     VariantDeactivated,
     VariantStopped,
 )
 
-from .observer import Observer
+from .observer import Observer, hears
 
 GRACE = 2
 """So often the controller must have gone on before what it has left as it was counts as wrong."""
 
 
-class _Settling(Observer):
+class _Settling(Observer, ABC):
     """Looks at families that something has happened to, when the controller has had its say."""
 
     decider = VariantController
@@ -57,21 +62,6 @@ class _Settling(Observer):
         self.due: dict[WorkloadKey, int] = {}
         """Family -> how often the controller went on and left it wrong."""
         self._decided = False
-
-    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
-        hears: dict[type[Event], Callable[[Any, Any], Iterable[str]]] = dict.fromkeys(
-            (
-                Admitted,
-                Evicted,
-                QuotaReleased,
-                WorkloadCreated,
-                WorkloadDeactivated,
-                WorkloadStopped,
-                WorkloadUpdated,
-            ),
-            self._came,
-        )
-        return {**hears, ObjectApplied: self._changed, ObjectDeleted: self._changed}
 
     @abstractmethod
     def wrong(self, state: State, family: Family) -> Iterator[str]:
@@ -85,7 +75,18 @@ class _Settling(Observer):
         """The log may end before the controller has answered."""
         return ()
 
-    def _came(self, state: State, event: Any) -> Iterator[str]:
+    @hears
+    def _came(
+        self,
+        state: State,
+        event: Admitted
+        | Evicted
+        | QuotaReleased
+        | WorkloadCreated
+        | WorkloadDeactivated
+        | WorkloadStopped
+        | WorkloadUpdated,
+    ) -> Iterator[str]:
         key = event.workload.key if isinstance(event, WorkloadCreated) else event.workload
         family = state.families.get(key) or state.of_variant.get(key)
         if self._decided:
@@ -95,10 +96,10 @@ class _Settling(Observer):
         if family is not None:
             self.due.setdefault(family.key, 0)
 
-    def _changed(self, _: State, __: ObjectApplied | ObjectDeleted) -> Iterable[str]:
+    @hears
+    def _changed(self, _: State, __: ObjectApplied | ObjectDeleted) -> None:
         """Other rules hold for any of them now, by which the controller has not decided yet."""
         self._decided = False
-        return ()
 
     def _look(self, state: State, changed: WorkloadKey | None) -> Iterator[str]:
         for key in [key for key in self.due if key != changed]:
@@ -116,9 +117,7 @@ class ParentObserver(_Settling):
 
     name: ClassVar[str] = "parent-admitted"
 
-    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
-        return {**super().hears(), ParentAdmitted: self._parent_admitted}
-
+    @hears
     def _parent_admitted(self, state: State, event: ParentAdmitted) -> Iterator[str]:
         family = state.families.get(event.workload)
         variant = family.variants.get(event.variant) if family is not None else None
@@ -146,9 +145,7 @@ class OrphanObserver(Observer):
     name: ClassVar[str] = "no-orphan"
     decider = VariantController
 
-    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
-        return {VariantCreated: self._created}
-
+    @hears
     def _created(self, state: State, event: VariantCreated) -> Iterator[str]:
         if event.workload.parent not in state.families:
             yield f"{event.workload.key} is a variant of {event.workload.parent}, which is over or never was"
@@ -160,9 +157,7 @@ class AllowedObserver(Observer):
     name: ClassVar[str] = "allowed-flavors"
     decider = Scheduler
 
-    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
-        return {VariantCreated: self._created, QuotaReserved: self._reserved}
-
+    @hears
     def _created(self, state: SchedulerState, event: VariantCreated) -> Iterator[str]:
         record = event.workload
         parent = state.world.workloads.get(record.parent) if record.parent is not None else None
@@ -170,6 +165,7 @@ class AllowedObserver(Observer):
         if allowed and not set(record.allowed_flavors) <= set(allowed):
             yield f"{record.key} may use {list(record.allowed_flavors)}, its job allows {list(allowed)}"
 
+    @hears
     def _reserved(self, state: SchedulerState, event: QuotaReserved) -> Iterator[str]:
         """By the flavors that the scheduler knew of: an edit may have been on its way."""
         workload = state.world.workloads.get(event.workload)
@@ -189,9 +185,7 @@ class MigrationObserver(Observer):
     name: ClassVar[str] = "migration"
     decider = Scheduler
 
-    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
-        return {Evicted: self._evicted}
-
+    @hears
     def _evicted(self, state: SchedulerState, event: Evicted) -> Iterator[str]:
         workload = state.world.workloads.get(event.workload)
         if event.reason != FLAVOR_MIGRATION or workload is None:
@@ -209,14 +203,13 @@ class MarkObserver(Observer):
     name: ClassVar[str] = "stopped-first"
     decider = VariantController
 
-    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
-        return {ParentMarked: self._marked, ParentUnmarked: self._unmarked}
-
+    @hears
     def _marked(self, state: State, event: ParentMarked) -> Iterator[str]:
         family = state.families.get(event.workload)
         if family is not None and family.holds:
             yield f"{event.workload} became a parent while it had quota of its own"
 
+    @hears
     def _unmarked(self, state: State, event: ParentUnmarked) -> Iterator[str]:
         family = state.families.get(event.workload)
         if family is not None and family.running is not None:
@@ -250,6 +243,13 @@ class WantedObserver(_Settling):
         policy = state.policy_of(family)
         if policy is None or family.holds or family.leaving:
             return
+        if family.ending:
+            yield from (
+                f"{key} is there, and its job only has to stop"
+                for key in family.variants
+                if key != family.running
+            )
+            return
         allowed = family.record.allowed_flavors
         for wanted in policy.wanted:
             flavors = tuple(name for name in wanted.flavors if not allowed or name in allowed)
@@ -276,9 +276,7 @@ class StopObserver(Observer):
         self.reasons: dict[WorkloadKey, str] = {}
         """Variant -> why its parent was told to stop, until it has."""
 
-    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
-        return {ParentEvicted: self._evicted, VariantStopped: self._stopped}
-
+    @hears
     def _evicted(self, state: State, event: ParentEvicted) -> Iterator[str]:
         self.reasons[event.variant] = event.reason
         family = state.families.get(event.workload)
@@ -293,6 +291,7 @@ class StopObserver(Observer):
         if variant.assignment is not None and flavors and within(variant.assignment, flavors):
             yield f"{variant.key} was stopped for its flavors, which are all allowed"
 
+    @hears
     def _stopped(self, _: State, event: VariantStopped) -> Iterator[str]:
         reason = self.reasons.pop(event.workload, "")
         if reason and not event.reason:
@@ -313,26 +312,48 @@ class OpenGateObserver(_Settling):
 
 
 class TurnObserver(Observer):
-    """No variant gets in before a better one has had its turn at preempting (CA11, decision 0017)."""
+    """No variant gets in before a better one has had its turn at preempting, and none stands back in its own
+    turn (CA11, decision 0017)."""
 
     name: ClassVar[str] = "turns"
     decider = Scheduler
 
-    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
-        return {QuotaReserved: self._reserved}
+    def __init__(self) -> None:
+        self.preempting: set[WorkloadKey] = set()
+        """Those that have preempted, and wait for what their victims leave."""
 
+    @hears
+    def _preempts(self, _: SchedulerState, event: PreemptionIssued) -> None:
+        self.preempting.add(event.workload)
+
+    @hears
+    def _waits_no_more(
+        self, _: SchedulerState, event: PreemptionWaitEnded | PreemptionGateClosed | VariantDeactivated
+    ) -> None:
+        self.preempting.discard(event.workload)
+
+    @hears
+    def _parked(self, state: SchedulerState, event: WorkloadsParked) -> Iterator[str]:
+        for key in event.workloads:
+            if key in self.preempting:
+                self.preempting.discard(key)
+                workload = state.world.workloads.get(key)
+                if event.message == MAY_PREEMPT and workload is not None and not is_gated(workload):
+                    yield f"{key} has preempted, and stands back for a sibling whose gate is shut"
+
+    @hears
     def _reserved(self, state: SchedulerState, event: QuotaReserved) -> Iterator[str]:
+        self.preempting.discard(event.workload)
         workload = state.world.workloads.get(event.workload)
-        if workload is None or workload.record.parent is None:
-            return
+        if (
+            workload is None
+            or workload.record.parent is None
+            or GATE_CONCURRENT_ADMISSION in workload.open_gates
+        ):
+            return  # with its gate open it is its own turn
         for other in state.world.families.get(workload.record.parent, {}).values():
-            record = other.record
-            gated = any(
-                gate != GATE_CONCURRENT_ADMISSION and gate not in other.open_gates
-                for gate in record.preemption_gates
-            )
-            waits = (other.tries or other.blocked_on_gates) and other.active and not other.spent
-            if waits and not gated and record.preference < workload.record.preference:
+            waits = other.tries or other.blocked_on_gates
+            if waits and goes_first(other, workload.record.preference):
                 yield f"{workload.key} has quota, and {other.key}, which is better, has not had its turn"
 
 
@@ -344,9 +365,7 @@ class DelayObserver(Observer):
 
     _said = re.compile(r'deleteDelaySeconds: (\d+) after Variant "([^"]+)" was admitted')
 
-    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
-        return {VariantDeactivated: self._deactivated}
-
+    @hears
     def _deactivated(self, state: State, event: VariantDeactivated) -> Iterator[str]:
         said = self._said.search(event.message)
         family = state.families.get(event.parent)
@@ -367,9 +386,7 @@ class VariantObserver(Observer):
     name = "one-variant"
     decider = Scheduler
 
-    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
-        return {Admitted: self._admitted}
-
+    @hears
     def _admitted(self, state: SchedulerState, event: Admitted) -> Iterator[str]:
         workload = state.world.workloads.get(event.workload)
         parent = None if workload is None else workload.record.parent
@@ -386,15 +403,14 @@ class GateObserver(Observer):
     name = "one-gate"
     decider = Scheduler
 
-    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
-        return {PreemptionGateOpened: self._opened, Preempted: self._preempted}
-
+    @hears
     def _opened(self, state: SchedulerState, event: PreemptionGateOpened) -> Iterator[str]:
         family = state.world.families.get(event.parent, {})
         opened = [v.key for v in family.values() if GATE_CONCURRENT_ADMISSION in v.open_gates]
         if len(opened) > 1:
             yield f"{event.parent} has {len(opened)} variants that may preempt: {', '.join(opened)}"
 
+    @hears
     def _preempted(self, state: SchedulerState, event: Preempted) -> Iterator[str]:
         preemptor = state.world.workloads.get(event.preemptor)
         if preemptor is None:
@@ -420,5 +436,3 @@ FAMILY_OBSERVERS: tuple[type[Observer], ...] = (
     TurnObserver,
     DelayObserver,
 )
-
-__all__ = ["FAMILY_OBSERVERS"]

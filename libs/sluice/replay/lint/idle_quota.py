@@ -5,8 +5,8 @@ is free in the tree with everything in it that is in use or promised to anybody.
 whose answer is beyond doubt.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, ClassVar
+from collections.abc import Iterable, Iterator, Mapping
+from typing import ClassVar
 
 from sluice.api.features import CONCURRENT_ADMISSION, enabled
 from sluice.core.cycle.nomination import matches_namespace
@@ -22,7 +22,7 @@ from sluice.core.world.model import ClusterQueue, World
 from sluice.core.world.preemption_rules import may_issue
 from sluice.core.world.variants import Standing, standing, yields
 from sluice.core.world.workload import Workload
-from sluice.events.base import Event, PodSet
+from sluice.events.base import PodSet
 
 from .observer import Observer
 
@@ -219,9 +219,6 @@ class IdleObserver(Observer):
         self._spent = 0
         self._said: frozenset[str] = frozenset()
 
-    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
-        return {}
-
     def settled(self, state: SchedulerState) -> Iterator[str]:
         self.steps += 1
         if self.steps >= self._due and not state.pending.busy:
@@ -245,6 +242,3 @@ class IdleObserver(Observer):
         said = dict.fromkeys(texts)
         yield from (text for text in said if text not in self._said)
         self._said = frozenset(said)
-
-
-__all__ = ["IdleObserver", "idle"]

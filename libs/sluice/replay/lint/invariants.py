@@ -69,6 +69,3 @@ def watch(
             yield violation
         else:
             yield from first_bad(source, looks.good, violation)
-
-
-__all__ = ["OBSERVERS", "Watched", "broken", "watch"]

@@ -1,24 +1,35 @@
 """The shape of an invariant that is looked at event by event; `invariants` has those that there are."""
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, ClassVar, get_args
 
 from sluice.events.base import Event, Micros
 from sluice.log.decider import Decider
 
 STOOD: Micros = 5_000_000
 
+Look = Callable[[Any, Any], Iterable[str] | None]
 
-class Observer(ABC):
-    """One invariant. `hears`: what it wants to hear of, and who is told; texts say what is wrong."""
+
+def hears[F: Callable[..., Iterable[str] | None]](look: F) -> F:
+    """Let a method hear of each event that its last parameter may be, once that has been folded."""
+    *_, kinds = (kind for name, kind in look.__annotations__.items() if name != "return")
+    look.kinds = get_args(kinds) or (kinds,)  # type: ignore[attr-defined]
+    return look
+
+
+class Observer:
+    """One invariant. Its methods that are marked as `hears` say in texts what is wrong, or only take note."""
 
     name: ClassVar[str]
     decider: ClassVar[type[Decider[Any]]]
 
-    @abstractmethod
-    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
-        """Return kinds of events, each with what is asked when one has been folded."""
+    def heard(self) -> Iterator[tuple[type[Event], Look]]:
+        """Yield kinds of events, each with what is asked when one has been folded."""
+        for name in dir(self):
+            look = getattr(self, name)
+            for kind in getattr(look, "kinds", ()):
+                yield kind, look
 
     def settled(self, state: Any) -> Iterable[str]:  # noqa: ARG002
         """Look at the state behind a whole step."""
@@ -31,6 +42,3 @@ class Observer(ABC):
     def ended(self, state: Any) -> Iterable[str]:
         """Look at the state where the log ends."""
         return self.settled(state)
-
-
-__all__ = ["STOOD", "Observer"]

@@ -1,12 +1,11 @@
 """No preemptions go round in a circle, in any log (SC5, decision 0018)."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from sluice.core.scheduler.decider import Scheduler
 from sluice.core.scheduler.state import SchedulerState
 from sluice.core.world.preemption_history import IN_VAIN, actor
-from sluice.events.base import Event, WorkloadKey
+from sluice.events.base import WorkloadKey
 from sluice.events.checks import AdmissionCheckStatusChanged
 from sluice.events.config import ObjectApplied, ObjectDeleted
 from sluice.events.scheduler import Preempted, QuotaReleased, QuotaReserved
@@ -19,7 +18,7 @@ from sluice.events.slices import (
     WorkloadUpdated,
 )
 
-from .observer import Observer
+from .observer import Observer, hears
 
 MOST = 8
 """So often at most one preempts another with no input in between, however often it loses its place."""
@@ -45,28 +44,20 @@ class CircleObserver(Observer):
         self._at_once: dict[tuple[WorkloadKey, WorkloadKey], set[WorkloadKey]] = {}
         """Since quota was given back last: variants of a family that go together are preempted once."""
 
-    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
-        inputs = (
-            AdmissionCheckStatusChanged,
-            ObjectApplied,
-            ObjectDeleted,
-            ReclaimablePodsUpdated,
-            WorkloadCreated,
-            WorkloadDeleted,
-            WorkloadFinished,
-            WorkloadUpdated,
-        )
-        return {
-            **dict.fromkeys(inputs, self._input),
-            WorkloadStopped: self._stopped,
-            QuotaReserved: self._reserved,
-            QuotaReleased: self._released,
-            Preempted: self._preempted,
-        }
-
-    def _input(self, _: SchedulerState, _event: Event) -> Iterable[str]:
+    @hears
+    def _input(
+        self,
+        _: SchedulerState,
+        _event: AdmissionCheckStatusChanged
+        | ObjectApplied
+        | ObjectDeleted
+        | ReclaimablePodsUpdated
+        | WorkloadCreated
+        | WorkloadDeleted
+        | WorkloadFinished
+        | WorkloadUpdated,
+    ) -> None:
         self._forget()
-        return ()
 
     def _forget(self) -> None:
         if self._by:
@@ -74,24 +65,25 @@ class CircleObserver(Observer):
             self._vain.clear()
             self._by.clear()
 
-    def _stopped(self, state: SchedulerState, event: WorkloadStopped) -> Iterable[str]:
+    @hears
+    def _stopped(self, state: SchedulerState, event: WorkloadStopped) -> None:
         workload = state.world.workloads.get(event.workload)
         if workload is not None and workload.assignment is not None and workload.evicted_at is None:
             self._forget()
-        return ()
 
-    def _reserved(self, state: SchedulerState, event: QuotaReserved) -> Iterable[str]:
+    @hears
+    def _reserved(self, state: SchedulerState, event: QuotaReserved) -> None:
         """What it has preempted for was not in vain, unless it has the quota on a promise only (AC6)."""
         workload = state.world.workloads.get(event.workload)
         if self._vain and workload is not None and not event.preemptions_pending:
             key = actor(workload)
             self._vain = {pair: times for pair, times in self._vain.items() if pair[0] != key}
-        return ()
 
-    def _released(self, _: SchedulerState, _event: QuotaReleased) -> Iterable[str]:
+    @hears
+    def _released(self, _: SchedulerState, _event: QuotaReleased) -> None:
         self._at_once.clear()
-        return ()
 
+    @hears
     def _preempted(self, state: SchedulerState, event: Preempted) -> Iterator[str]:
         preemptor = state.world.workloads.get(event.preemptor)
         victim = state.world.workloads.get(event.workload)
@@ -124,6 +116,3 @@ class CircleObserver(Observer):
                     found[other] = None
                     todo.append(other)
         return found
-
-
-__all__ = ["CircleObserver"]

@@ -1,8 +1,8 @@
 """What must hold of preemption and of partial admission in any log (DB6), as the scheduler saw it."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import msgspec
 
@@ -18,7 +18,7 @@ from sluice.core.workload.charges import counts
 from sluice.core.world.model import ClusterQueue, World
 from sluice.core.world.reservations import without
 from sluice.core.world.workload import Workload
-from sluice.events.base import Event, WorkloadKey
+from sluice.events.base import WorkloadKey
 from sluice.events.scheduler import (
     PendingPreemptionsIssued,
     Preempted,
@@ -28,7 +28,7 @@ from sluice.events.scheduler import (
     WorkloadsParked,
 )
 
-from .observer import Observer
+from .observer import Observer, hears
 
 
 class NeededObserver(Observer):
@@ -49,14 +49,6 @@ class NeededObserver(Observer):
         self.decided: set[Node] = set()
         """Roots of trees in which something was given in this step."""
 
-    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
-        return {
-            Preempted: self._preempted,
-            PreemptionIssued: self._issued,
-            PendingPreemptionsIssued: self._claimed,
-            QuotaReserved: self._reserved,
-        }
-
     def settled(self, state: SchedulerState) -> Iterable[str]:  # noqa: ARG002
         if self.victims:
             self.victims.clear()
@@ -64,16 +56,17 @@ class NeededObserver(Observer):
             self.decided.clear()
         return ()
 
-    def _preempted(self, _: SchedulerState, event: Preempted) -> Iterable[str]:
+    @hears
+    def _preempted(self, _: SchedulerState, event: Preempted) -> None:
         self.victims.setdefault(event.preemptor, []).append(event.workload)
-        return ()
 
-    def _reserved(self, state: SchedulerState, event: QuotaReserved) -> Iterable[str]:
+    @hears
+    def _reserved(self, state: SchedulerState, event: QuotaReserved) -> None:
         queue = state.world.cluster_queues.get(event.cluster_queue)
         if queue is not None:
             self.decided.add(queue.node.root())
-        return ()
 
+    @hears
     def _issued(self, state: SchedulerState, event: PreemptionIssued) -> Iterator[str]:
         usage: dict[FlavorResource, int] = {}
         for name, amount in event.usage.items():
@@ -81,6 +74,7 @@ class NeededObserver(Observer):
             usage[flavor, resource] = amount
         yield from self._judge(state, event.workload, event.victims, usage, charged=False)
 
+    @hears
     def _claimed(self, state: SchedulerState, event: PendingPreemptionsIssued) -> Iterator[str]:
         claimant = state.world.workloads.get(event.workload)
         if claimant is not None:
@@ -168,9 +162,7 @@ class PartialObserver(Observer):
     name: ClassVar[str] = "constraints-keep-pods"
     decider = Scheduler
 
-    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
-        return {QuotaReserved: self._reserved}
-
+    @hears
     def _reserved(self, state: SchedulerState, event: QuotaReserved) -> Iterator[str]:
         world = state.world
         workload = world.workloads.get(event.workload)
@@ -219,12 +211,11 @@ class PromiseObserver(Observer):
         self._cycled = False
         """Has it run one since?"""
 
-    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
-        return dict.fromkeys((QuotaReserved, WorkloadsParked, TreesSettled, PreemptionIssued), self._cycle)
-
-    def _cycle(self, _: SchedulerState, __: Event) -> Iterable[str]:
+    @hears
+    def _cycle(
+        self, _: SchedulerState, __: QuotaReserved | WorkloadsParked | TreesSettled | PreemptionIssued
+    ) -> None:
         self._cycled = bool(self._late)
-        return ()
 
     def stood(self, state: SchedulerState, folded: int) -> Iterator[str]:  # noqa: ARG002
         found = dict(unneeded(state))
@@ -245,7 +236,8 @@ class PromiseObserver(Observer):
 def unneeded(state: SchedulerState) -> Iterator[tuple[WorkloadKey, str]]:
     """Yield who waits with a reservation for others to go and needs nobody to, each with what is wrong.
 
-    Judged where nobody waits in the queues of the tree for what is kept for him.
+    Judged where nobody waits in the queues of the tree for what is kept for him; and not of one without pods,
+    as not even that gets in where more is in use than there is.
     """
     world = state.world
     for name, claimants in world.claims.by_queue.items():
@@ -253,13 +245,12 @@ def unneeded(state: SchedulerState) -> Iterator[tuple[WorkloadKey, str]]:
         if queue is None or pending is None or pending.tree is None or pending.tree.waiting:
             continue
         for claimant in claimants.values():
+            asks = any(claimant.usage.values())
             overdrawn = any(queue.node.available(fr) < 0 for fr in claimant.usage)
-            if not claimant.record.cannot_borrow and not overdrawn:
+            if asks and not claimant.record.cannot_borrow and not overdrawn:
                 victims = ", ".join(claimant.victims) or "nobody"
                 text = f"{claimant.key} waits for {victims} to go, and all that is reserved fits beside it"
                 yield claimant.key, text
 
 
 PREEMPTION_OBSERVERS: tuple[type[Observer], ...] = (NeededObserver, PartialObserver, PromiseObserver)
-
-__all__ = ["PREEMPTION_OBSERVERS", "unneeded"]

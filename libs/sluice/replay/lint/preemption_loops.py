@@ -168,6 +168,3 @@ def find(source: Source, progress: Progress | None = None) -> Iterator[Violation
                 for event in step.events:
                     finder.take(event, entry.seq, step.at)
     yield from sorted([*finder.loops(), *finder.thrashing()], key=lambda found: (found.seq, found.text))
-
-
-__all__ = ["THRASHING", "find"]

@@ -1,13 +1,13 @@
 """What must hold of quota and reservations in any log (DB6), as the scheduler saw it."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from sluice.core.scheduler.decider import Scheduler
 from sluice.core.scheduler.invariants import reservation_violations, violations
 from sluice.core.scheduler.state import SchedulerState
 from sluice.core.world.variants import parent_holds
-from sluice.events.base import Event, WorkloadKey
+from sluice.events.base import WorkloadKey
 from sluice.events.scheduler import (
     Admitted,
     QuotaReleased,
@@ -23,7 +23,7 @@ from sluice.log.fold import Fold
 from sluice.replay.source.source import Source
 from sluice.replay.source.time_travel import patterns_of
 
-from .observer import Observer
+from .observer import Observer, hears
 from .watching import Violation
 
 
@@ -33,8 +33,9 @@ class QuotaObserver(Observer):
     name = "quota"
     decider = Scheduler
 
-    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
-        return {QuotaReserved: reservation_violations}
+    @hears
+    def _reserved(self, state: SchedulerState, event: QuotaReserved) -> Iterable[str]:
+        return reservation_violations(state, event)
 
 
 class ReservationObserver(Observer):
@@ -47,17 +48,7 @@ class ReservationObserver(Observer):
         self.held: dict[WorkloadKey, str] = {}
         """Workload -> the queue that is charged."""
 
-    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
-        return {
-            QuotaReserved: self._reserved,
-            Admitted: self._admitted,
-            QuotaReleased: self._released,
-            WorkloadFinished: self._ended,
-            WorkloadDeleted: self._ended,
-            WorkloadSliceReplaced: self._ended,
-            VariantDeleted: self._ended,
-        }
-
+    @hears
     def _reserved(self, state: SchedulerState, event: QuotaReserved) -> Iterator[str]:
         key = event.workload
         workload = state.world.workloads.get(key)
@@ -71,17 +62,22 @@ class ReservationObserver(Observer):
             yield f"{key} has quota of {event.cluster_queue}, and its parent has quota of its own"
         self.held[key] = event.cluster_queue
 
+    @hears
     def _admitted(self, state: SchedulerState, event: Admitted) -> Iterator[str]:
         workload = state.world.workloads.get(event.workload)
         if workload is None or workload.assignment is None:
             yield f"{event.workload} was admitted without quota"
 
+    @hears
     def _released(self, _: SchedulerState, event: QuotaReleased) -> Iterator[str]:
         if self.held.pop(event.workload, None) is None:
             yield f"{event.workload} gave back quota that it did not have"
 
+    @hears
     def _ended(
-        self, state: SchedulerState, event: WorkloadFinished | WorkloadDeleted | VariantDeleted
+        self,
+        state: SchedulerState,
+        event: WorkloadFinished | WorkloadDeleted | WorkloadSliceReplaced | VariantDeleted,
     ) -> Iterator[str]:
         queue = self.held.pop(event.workload, None)
         if queue is not None and event.workload in self._holders(state, queue):
@@ -110,9 +106,6 @@ class StateObserver(Observer):
         """So many were looked at or came before one that was, and nothing was wrong."""
         self._due = 16
         self._over = False
-
-    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
-        return {}
 
     def settled(self, state: SchedulerState) -> Iterator[str]:
         self.steps += 1
@@ -146,6 +139,3 @@ def first_bad(source: Source, good: int, found: Violation) -> Iterator[Violation
 
 
 QUOTA_OBSERVERS: tuple[type[Observer], ...] = (StateObserver, QuotaObserver, ReservationObserver)
-
-
-__all__ = ["QUOTA_OBSERVERS", "StateObserver", "first_bad"]

@@ -1,18 +1,17 @@
 """What must hold of workload slices, as the deciders saw them. See `invariants`."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
 
 from sluice.core.scheduler.decider import Scheduler
 from sluice.core.scheduler.state import SchedulerState
 from sluice.core.slices.decider import SliceAggregator
 from sluice.core.slices.dispatch import dispatch_entry
 from sluice.core.slices.resize import out_of
-from sluice.core.slices.responses import DELETED
 from sluice.core.slices.state import State
 from sluice.core.workload.charges import asks_for_more, counts, given_back, gives_back
+from sluice.core.workload.reasons import JOB_DELETED
 from sluice.core.world.workload_slices import grants_more, replaced_slice
-from sluice.events.base import Event, JobKey, WorkloadKey
+from sluice.events.base import JobKey, WorkloadKey
 from sluice.events.scheduler import (
     Admitted,
     PendingPreemptionsIssued,
@@ -37,7 +36,7 @@ from sluice.events.slices import (
 )
 from sluice.events.variants import ParentAdmitted, ParentReleased
 
-from .observer import Observer
+from .observer import Observer, hears
 
 
 class GrowthObserver(Observer):
@@ -51,15 +50,7 @@ class GrowthObserver(Observer):
     def __init__(self) -> None:
         self.withdrawn: dict[WorkloadKey, None] = {}
 
-    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
-        return {
-            Admitted: self._admitted,
-            WorkloadSliceWithdrawn: self._withdrawn,
-            QuotaReserved: self._reserved,
-            WorkloadDeleted: self._gone,
-            WorkloadFinished: self._gone,
-        }
-
+    @hears
     def _admitted(self, state: SchedulerState, event: Admitted) -> Iterator[str]:
         new = state.world.workloads.get(event.workload)
         old = new and new.record.replaces and state.world.workloads.get(new.record.replaces)
@@ -70,17 +61,18 @@ class GrowthObserver(Observer):
         elif new.assignment is not None and not grants_more(new, old):
             yield f"{new.key} takes the place of {old.key} and has quota for no more pods than that has"
 
-    def _withdrawn(self, _: SchedulerState, event: WorkloadSliceWithdrawn) -> Iterable[str]:
+    @hears
+    def _withdrawn(self, _: SchedulerState, event: WorkloadSliceWithdrawn) -> None:
         self.withdrawn[event.workload] = None
-        return ()
 
+    @hears
     def _reserved(self, _: SchedulerState, event: QuotaReserved) -> Iterator[str]:
         if event.workload in self.withdrawn:
             yield f"{event.workload} has quota, but it was withdrawn"
 
-    def _gone(self, _: SchedulerState, event: WorkloadFinished | WorkloadDeleted) -> Iterable[str]:
+    @hears
+    def _gone(self, _: SchedulerState, event: WorkloadFinished | WorkloadDeleted) -> None:
         self.withdrawn.pop(event.workload, None)
-        return ()
 
 
 class ClaimObserver(Observer):
@@ -93,23 +85,21 @@ class ClaimObserver(Observer):
         self.owners: dict[JobKey, tuple[int, str]] = {}
         """Job -> an attempt, and who has taken it."""
 
-    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
-        return {JobClaimed: self._claimed, JobResumed: self._began, WorkloadFinished: self._finished}
-
+    @hears
     def _claimed(self, _: State, event: JobClaimed) -> Iterator[str]:
         attempt, owner = self.owners.setdefault(event.job, (event.attempt, event.executor))
         if attempt == event.attempt and owner != event.executor:
             yield f"attempt {attempt} of {event.job} was taken by {owner}, and then by {event.executor}"
 
-    def _began(self, _: State, event: JobResumed) -> Iterable[str]:
+    @hears
+    def _began(self, _: State, event: JobResumed) -> None:
         self.owners.pop(event.job, None)
-        return ()
 
-    def _finished(self, state: State, event: WorkloadFinished) -> Iterable[str]:
+    @hears
+    def _finished(self, state: State, event: WorkloadFinished) -> None:
         job = state.finished_workloads.get(event.workload)
         if job is not None:
             self.owners.pop(job, None)
-        return ()
 
 
 class EndedPodsObserver(Observer):
@@ -130,16 +120,6 @@ class EndedPodsObserver(Observer):
         self.due: dict[WorkloadKey, bool] = {}
         """What this step is about; whether it shrinks: then what it says of ended pods is no report."""
 
-    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
-        return {
-            ReclaimablePodsUpdated: self._reported,
-            WorkloadUpdated: self._resized,
-            JobResumed: self._began,
-            WorkloadSliceReplaced: self._gone,
-            WorkloadFinished: self._gone,
-            WorkloadDeleted: self._gone,
-        }
-
     def settled(self, state: State) -> Iterator[str]:
         for key in self.due:
             job, sure = state.by_workload.get(key), self.sure.get(key)
@@ -153,20 +133,21 @@ class EndedPodsObserver(Observer):
                     yield f"{key} is charged for {charged} pods of {name}, and {size - most} may run"
         self.due.clear()
 
-    def _reported(self, state: State, event: ReclaimablePodsUpdated) -> Iterable[str]:
+    @hears
+    def _reported(self, state: State, event: ReclaimablePodsUpdated) -> None:
         job = state.by_workload.get(event.workload)
         if job is not None and job.pending is not None and job.pending.key == event.workload:
             # Not out of so many, but by what is left to do: `UselessGrowthObserver`.
             self.sure[event.workload] = dict(event.pods)
             self.sizes[event.workload] = counts(job.pending.pod_sets)
-            return ()
+            return
         if job is not None and not self.due.get(event.workload):
             self.sure[event.workload] = dict(event.pods)
             self.sizes[event.workload] = counts(job.record.pod_sets)
         self.due.setdefault(event.workload, False)
-        return ()
 
-    def _resized(self, _: State, event: WorkloadUpdated) -> Iterable[str]:
+    @hears
+    def _resized(self, _: State, event: WorkloadUpdated) -> None:
         sure = self.sure.get(event.workload)
         if sure is not None and event.pod_sets is not None:
             had, now = self.sizes[event.workload], counts(event.pod_sets)
@@ -175,22 +156,19 @@ class EndedPodsObserver(Observer):
             }
             self.sizes[event.workload] = now
             self.due[event.workload] = True
-        return ()
 
-    def _began(self, state: State, event: JobResumed) -> Iterable[str]:
+    @hears
+    def _began(self, state: State, event: JobResumed) -> None:
         """With a new attempt all pods run again."""
         job = state.jobs.get(event.job)
         if job is not None:
             self.sure.pop(job.record.key, None)
             self.sizes.pop(job.record.key, None)
-        return ()
 
-    def _gone(
-        self, _: State, event: WorkloadSliceReplaced | WorkloadFinished | WorkloadDeleted
-    ) -> Iterable[str]:
+    @hears
+    def _gone(self, _: State, event: WorkloadSliceReplaced | WorkloadFinished | WorkloadDeleted) -> None:
         self.sure.pop(event.workload, None)
         self.sizes.pop(event.workload, None)
-        return ()
 
 
 class UselessGrowthObserver(Observer):
@@ -209,48 +187,38 @@ class UselessGrowthObserver(Observer):
         self.deleted: set[JobKey] = set()
         """Told to stop for good."""
 
-    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
-        return {
-            WorkloadCreated: self._made,
-            CompletionsUpdated: self._told,
-            JobSuspended: self._suspended,
-            JobResumed: self._began,
-            WorkloadStopped: self._stopped,
-            QuotaReserved: self._reserved,
-            PreemptionIssued: self._preempts,
-            PendingPreemptionsIssued: self._preempts,
-        }
-
-    def _made(self, _: SchedulerState, event: WorkloadCreated) -> Iterable[str]:
+    @hears
+    def _made(self, _: SchedulerState, event: WorkloadCreated) -> None:
         if event.workload.job is not None and event.workload.replaces is None:
             self.remaining.pop(event.workload.job.key, None)
             self.deleted.discard(event.workload.job.key)
-        return ()
 
-    def _suspended(self, _: SchedulerState, event: JobSuspended) -> Iterable[str]:
-        if event.reason == DELETED:
+    @hears
+    def _suspended(self, _: SchedulerState, event: JobSuspended) -> None:
+        if event.reason == JOB_DELETED:
             self.deleted.add(event.job)
-        return ()
 
-    def _told(self, _: SchedulerState, event: CompletionsUpdated) -> Iterable[str]:
+    @hears
+    def _told(self, _: SchedulerState, event: CompletionsUpdated) -> None:
         self.remaining[event.job] = event.remaining
-        return ()
 
-    def _began(self, _: SchedulerState, event: JobResumed) -> Iterable[str]:
+    @hears
+    def _began(self, _: SchedulerState, event: JobResumed) -> None:
         self.remaining.pop(event.job, None)
-        return ()
 
-    def _stopped(self, state: SchedulerState, event: WorkloadStopped) -> Iterable[str]:
+    @hears
+    def _stopped(self, state: SchedulerState, event: WorkloadStopped) -> None:
         workload = state.world.workloads.get(event.workload)
         if workload is not None and workload.record.job is not None:
             self.remaining.pop(workload.record.job.key, None)
-        return ()
 
+    @hears
     def _preempts(
         self, state: SchedulerState, event: PreemptionIssued | PendingPreemptionsIssued
     ) -> Iterable[str]:
         return self._judge(state, event.workload, "preempts") if event.victims else ()
 
+    @hears
     def _reserved(self, state: SchedulerState, event: QuotaReserved) -> Iterable[str]:
         return self._judge(state, event.workload, "has quota")
 
@@ -280,13 +248,10 @@ class AskedAgainObserver(Observer):
     def __init__(self) -> None:
         self.due: dict[WorkloadKey, None] = {}
 
-    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
-        return {WorkloadUpdated: self._updated}
-
-    def _updated(self, _: State, event: WorkloadUpdated) -> Iterable[str]:
+    @hears
+    def _updated(self, _: State, event: WorkloadUpdated) -> None:
         if event.pod_sets is not None:
             self.due[event.workload] = None
-        return ()
 
     def settled(self, state: State) -> Iterator[str]:
         for key in self.due:
@@ -313,35 +278,28 @@ class SliceObserver(Observer):
         self.job_of: dict[WorkloadKey, JobKey] = {}
         self.due: dict[JobKey, None] = {}
 
-    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
-        return {
-            WorkloadCreated: self._created,
-            Admitted: self._admitted,
-            WorkloadFinished: self._gone,
-            WorkloadDeleted: self._gone,
-            WorkloadSliceReplaced: self._gone,
-        }
-
-    def _created(self, _: SchedulerState, event: WorkloadCreated) -> Iterable[str]:
+    @hears
+    def _created(self, _: SchedulerState, event: WorkloadCreated) -> None:
         record = event.workload
         if record.job is not None:
             self.live.setdefault(record.job.key, {})[record.key] = None
             self.job_of[record.key] = record.job.key
             self.due[record.job.key] = None
-        return ()
 
-    def _admitted(self, _: SchedulerState, event: Admitted) -> Iterable[str]:
+    @hears
+    def _admitted(self, _: SchedulerState, event: Admitted) -> None:
         if (job := self.job_of.get(event.workload)) is not None:
             self.due[job] = None
-        return ()
 
-    def _gone(self, _: SchedulerState, event: WorkloadFinished | WorkloadDeleted) -> Iterable[str]:
+    @hears
+    def _gone(
+        self, _: SchedulerState, event: WorkloadFinished | WorkloadDeleted | WorkloadSliceReplaced
+    ) -> None:
         job = self.job_of.pop(event.workload, None)
         if job is not None:
             self.live[job].pop(event.workload, None)
             if not self.live[job]:
                 del self.live[job]
-        return ()
 
     def settled(self, state: SchedulerState) -> Iterator[str]:
         # Between the events of one step the old slice and the new one may both be admitted.
@@ -366,40 +324,30 @@ class UngatedObserver(Observer):
         self.granted: dict[WorkloadKey, dict[str, int]] = {}
         self.due: dict[JobKey, None] = {}
 
-    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
-        return {
-            QuotaReserved: self._reserved,
-            ParentAdmitted: self._reserved,
-            QuotaReleased: self._taken_back,
-            ParentReleased: self._taken_back,
-            WorkloadFinished: self._taken_back,
-            WorkloadDeleted: self._taken_back,
-            WorkloadSliceReplaced: self._taken_back,
-            WorkloadUpdated: self._updated,
-            JobResumed: self._told,
-            JobResized: self._told,
-        }
-
-    def _reserved(self, _: State, event: QuotaReserved | ParentAdmitted) -> Iterable[str]:
+    @hears
+    def _reserved(self, _: State, event: QuotaReserved | ParentAdmitted) -> None:
         self.granted[event.workload] = counts(event.pod_sets)
-        return ()
 
-    def _taken_back(self, _: State, event: QuotaReleased | WorkloadFinished) -> Iterable[str]:
+    @hears
+    def _taken_back(
+        self,
+        _: State,
+        event: QuotaReleased | ParentReleased | WorkloadFinished | WorkloadDeleted | WorkloadSliceReplaced,
+    ) -> None:
         self.granted.pop(event.workload, None)
-        return ()
 
-    def _updated(self, state: State, event: WorkloadUpdated) -> Iterable[str]:
+    @hears
+    def _updated(self, state: State, event: WorkloadUpdated) -> None:
         granted = self.granted.get(event.workload)
         if granted is not None and event.pod_sets is not None:
             for name, count in counts(event.pod_sets).items():
                 granted[name] = min(granted.get(name, 0), count)
             if (job := state.by_workload.get(event.workload)) is not None:
                 self.due[job.key] = None
-        return ()
 
-    def _told(self, _: State, event: JobResumed | JobResized) -> Iterable[str]:
+    @hears
+    def _told(self, _: State, event: JobResumed | JobResized) -> None:
         self.due[event.job] = None
-        return ()
 
     def settled(self, state: State) -> Iterator[str]:
         for job in self.due:
@@ -426,5 +374,3 @@ SLICE_OBSERVERS: tuple[type[Observer], ...] = (
     UselessGrowthObserver,
     AskedAgainObserver,
 )
-
-__all__ = ["SLICE_OBSERVERS"]

@@ -1,6 +1,6 @@
 """How observers look at a fold: machinery of `invariants`."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,7 @@ from sluice.log.fold import Fold
 from sluice.replay.source.source import Source
 from sluice.replay.source.time_travel import Progress, patterns_of, tracked
 
-from .observer import STOOD, Observer
+from .observer import STOOD, Look, Observer
 
 
 @dataclass(frozen=True)
@@ -37,9 +37,7 @@ class Watched:
     observers: list[Observer]
     found: list[tuple[str, int, Micros, str]] = field(default_factory=list)
     """(invariant, sequence or 0 for an own event, time, text)."""
-    _hear: dict[type[Event], list[tuple[str, Callable[[Any, Any], Iterable[str]]]]] = field(
-        default_factory=dict
-    )
+    _hear: dict[type[Event], list[tuple[str, Look]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.writer, self.reads = self.inner.writer, self.inner.reads
@@ -51,7 +49,7 @@ class Watched:
         self._folded = self._seq = 0
         self._at = self._due = NEVER
         for observer in self.observers:
-            for kind, look in observer.hears().items():
+            for kind, look in observer.heard():
                 self._hear.setdefault(kind, []).append((observer.name, look))
 
     def apply(self, state: Any, event: Event, seq: int, at: Micros) -> None:
@@ -65,7 +63,7 @@ class Watched:
         if hear is None:
             return
         for name, look in hear:
-            for text in look(state, event):
+            for text in look(state, event) or ():
                 own = writer_of(type(event)) == self.writer
                 self.found.append((name, 0 if own else seq, at, text))
 
@@ -120,6 +118,3 @@ def _taken(watched: Watched, own: int) -> Iterator[Violation]:
     """Yield what was found since the last step; *own*: the sequence of that step's commit."""
     yield from (Violation(name, seq or own, at, text) for name, seq, at, text in watched.found)
     watched.found.clear()
-
-
-__all__ = ["Listener", "Violation", "Watched", "violations_in"]

@@ -201,6 +201,3 @@ def _place(event: ObjectApplied | ObjectDeleted) -> _Place | None:
 
 def _local(manifest: kueue.LocalQueue) -> _Place:
     return ("LocalQueue", f"{manifest.metadata.namespace}/{manifest.metadata.name}")
-
-
-__all__ = ["PARTS", "Part", "Reach", "reach_of"]

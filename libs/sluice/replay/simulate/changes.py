@@ -21,7 +21,7 @@ from sluice.protocol.subjects import job_of
 
 from .inputs import Input, Inputs, applied, job_names
 
-__all__ = ["ChangeError", "Changes", "apply_changes", "parse_setting"]
+__all__ = ["ChangeError", "Changes", "parse_setting"]
 
 
 class ChangeError(ValueError):

@@ -128,6 +128,3 @@ class Verdicts:
             middle = median(sorted(a.after_us for a in settled)) if settled else 0
             self._typical[check] = min(settled, key=lambda a: abs(a.after_us - middle), default=None)
         return self._typical[check]
-
-
-__all__ = ["Answer", "Names", "Verdicts"]

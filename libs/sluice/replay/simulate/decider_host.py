@@ -71,4 +71,4 @@ class Side:
         return self.replica.fold.state
 
 
-__all__ = ["Call", "Said", "Side", "entry_of"]
+__all__ = ["Said", "Side", "entry_of"]

@@ -200,4 +200,4 @@ def _failed(payload: bytes) -> bool:
     return not isinstance(message, tuple) and b'"success":false' in bytes(message.data).replace(b" ", b"")
 
 
-__all__ = ["DEFAULT_STOP_US", "ENDS", "KINDS", "Attempt", "Report", "Run", "Runs", "made"]
+__all__ = ["KINDS"]

@@ -234,6 +234,3 @@ def applied(kind: str, name: str, manifest: object, namespace: str = "") -> Obje
     return ObjectApplied(
         cause=0, kind=kind, name=name, namespace=namespace, object=msgspec.Raw(msgspec.json.encode(manifest))
     )
-
-
-__all__ = ["KEPT_BYTES", "Input", "Inputs", "Kept", "Run", "applied", "inputs_of", "job_names"]

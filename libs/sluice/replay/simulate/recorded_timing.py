@@ -119,6 +119,3 @@ class Clock:
                     latest = max(latest, (ats[index], upto) if index >= 0 else (0, 0))
                     known = upto
                 tempo.limits.append(latest)
-
-
-__all__ = ["AWAY_US", "LAG_US", "PACE_US", "STALL_US", "Clock", "Position", "Tempo"]

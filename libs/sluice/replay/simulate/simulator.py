@@ -477,6 +477,3 @@ def _reports_in(inputs: Inputs) -> dict[int, _Reported]:
             for answer in answers:
                 found[answer.seq] = ("", (answer.data["workload"], answer.data["check"]), False)
     return found
-
-
-__all__ = ["STALLED_US", "LoopError", "Side", "VirtualCell"]

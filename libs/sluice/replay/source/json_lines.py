@@ -18,7 +18,7 @@ from sluice.api.errors import UNREADABLE
 from sluice.events.base import Micros
 from sluice.log.contract import Entry
 
-__all__ = ["LineError", "Lines", "write"]
+__all__ = ["write"]
 
 
 BATCH = 1000

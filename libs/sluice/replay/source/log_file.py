@@ -294,7 +294,4 @@ def _skip(file: BinaryIO, size: int) -> None:
         raise LogFileError("truncated")
 
 
-__all__ = [
-    "Block", "Header", "LogFileError", "Trailer", "Writer", "blocks", "body", "entries_of",
-    "read_header", "write",
-]  # fmt: skip
+__all__ = ["Header", "Writer"]

@@ -86,4 +86,4 @@ def process_of(payload: bytes) -> bytes:
     return payload[start : payload.find(b'"', start)].split(b"-", 2)[-1]
 
 
-__all__ = ["Bare", "Told", "Turn", "process_of", "read_times", "read_turns"]
+__all__ = ["Bare", "Told", "process_of", "read_times", "read_turns"]

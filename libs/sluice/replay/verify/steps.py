@@ -11,7 +11,7 @@ from sluice.events.codec import encode_step
 from sluice.events.commit import Step
 from sluice.log.fold import Fold
 
-__all__ = ["Divergence", "check_step", "decided_as"]
+__all__ = ["Divergence", "decided_as"]
 
 _encode = msgspec.json.Encoder().encode
 """Events are compared as the log holds them, where lists and tuples are the same."""

@@ -115,6 +115,3 @@ def _above(view: View, locals_: Keys) -> Iterator[str]:
         local: LocalQueueView | None = view.local_queues.get(key)
         if local is not None and local.cluster_queue is not None:
             yield local.cluster_queue.name
-
-
-__all__ = ["STEPS", "Scope", "scope"]

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 from sluice.core.config.objects import manifest_of
 from sluice.core.views import JobView, WorkloadView, position
-from sluice.core.views.present.job import because, current, job_status
+from sluice.core.views.present.job import because, current, job_status, status_fields
 from sluice.core.views.present.phase import WorkloadPhase, workload_phase
 from sluice.core.views.present.queue import cohort_names
 from sluice.core.views.present.slices import described, is_slice
-from sluice.core.views.present.unadmitted import assigned_flavors, check_states, in_order, waiting_for
+from sluice.core.views.present.unadmitted import check_states, in_order, waiting_for
 from sluice.core.workload.admission_checks import check_names
 from sluice.core.workload.charges import counts
 from sluice.events.codec import rfc3339
@@ -28,25 +28,12 @@ STRIDE = 1_000
 """After so many objects it is told how far describing them has come."""
 
 
-def phase_of(workload: WorkloadView) -> str:
-    """Return where in its life a workload is, in one word, as `queues.phase_of` has it."""
-    phase = workload_phase(workload)
-    return _PHASES.get(phase, str(phase))
-
-
-_PHASES = {
-    WorkloadPhase.INACTIVE: "Deactivated",
-    WorkloadPhase.RUNNING: "Admitted",
-    WorkloadPhase.FAILED: "Finished",
-}
-
-
 def workload_plain(cell: CellState, workload: WorkloadView) -> Plain:
     """Return what is known of a workload, but for its place in the queue, which others move."""
     record = workload.record
     found: Plain = {
-        "phase": phase_of(workload),
-        "localQueue": record.queue_name,
+        "phase": str(workload_phase(workload)),
+        "queue": record.queue_name,
         "clusterQueue": workload.cluster_queue_name,
         "priority": record.priority,
         "pods": counts(workload.record.pod_sets),
@@ -79,23 +66,8 @@ def workload_plain(cell: CellState, workload: WorkloadView) -> Plain:
 
 def job_plain(cell: CellState, job: JobView) -> Plain:
     """Return a job as its owner sees it."""
-    workload, status = current(job), job_status(cell.view, job)
-    found: Plain = {
-        "phase": str(status.phase),
-        "kind": status.kind,
-        "localQueue": status.queue_name,
-        "clusterQueue": status.cluster_queue,
-        "priority": status.priority,
-        "pods": counts(workload.record.pod_sets),
-        "workload": status.workload,
-        "attempt": status.attempt,
-        "executor": job.executor,
-        "flavors": assigned_flavors(workload) if workload.holds_quota else (),
-        "evictions": status.evictions,
-        "reason": status.reason,
-        "message": status.message,
-    }
-    return {name: value for name, value in found.items() if value or name == "priority"}
+    found = {"kind": job.reference.kind, **status_fields(job_status(cell.view, job), job)}
+    return {name: value for name, value in found.items() if value not in ("", [], None)}
 
 
 def family_plain(cell: CellState, parent: WorkloadView) -> Plain:
@@ -110,7 +82,8 @@ def family_plain(cell: CellState, parent: WorkloadView) -> Plain:
             "flavors": list(variant.record.allowed_flavors),
             **{k: found[k] for k in ("gates", "checks", "reason", "message") if k in found},
         }
-    return {"phase": phase_of(parent), "variants": variants, "migrations": migrations_plain(parent)}
+    phase = str(workload_phase(parent))
+    return {"phase": phase, "variants": variants, "migrations": migrations_plain(parent)}
 
 
 def migrations_plain(parent: WorkloadView) -> list[Plain]:
@@ -352,7 +325,7 @@ def _workload_whole(cell: CellState, key: str) -> Plain | None:
     if workload is None:
         return None
     found = workload_plain(cell, workload)
-    place = position(cell.view, workload) if phase_of(workload) == "Pending" else None
+    place = position(cell.view, workload) if found["phase"] == WorkloadPhase.PENDING else None
     if place is not None:
         found["queuePosition"] = place
     if states := [s for s in check_states(workload) if s.state]:
@@ -400,19 +373,12 @@ def _check_whole(cell: CellState, name: str) -> Plain:
 
 __all__ = [
     "SECTIONS",
-    "Section",
     "about",
     "check_plain",
     "configuration_of",
-    "evictions_plain",
-    "families",
     "family_plain",
     "job_plain",
     "known_names",
-    "migrations_plain",
-    "phase_of",
-    "picture",
-    "sliced",
     "split_kind",
     "workload_plain",
 ]

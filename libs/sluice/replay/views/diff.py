@@ -223,4 +223,4 @@ def _checks(
                 }
 
 
-__all__ = ["COMPARED", "STEPS", "Described", "changes", "differences", "section", "whole"]
+__all__ = ["STEPS", "whole"]

@@ -17,6 +17,7 @@ from sluice.core.scheduler.state import SchedulerState
 from sluice.core.views import JobView
 from sluice.core.views.present.job import current, is_over
 from sluice.core.views.present.job import phase_of as job_phase
+from sluice.core.views.present.phase import workload_phase
 from sluice.core.views.present.unadmitted import in_order
 from sluice.log.cell import CellFold, CellState
 from sluice.log.runtime import process_pool
@@ -31,14 +32,12 @@ from .describe import (
     families,
     job_plain,
     known_names,
-    phase_of,
     picture,
     sliced,
     split_kind,
 )
 from .diff import differences
-from .queues import node_quota, order_of, queue_summary
-from .queues import phase_of as scheduled_phase
+from .queues import node_quota, order_of, phase_of, queue_summary
 
 SHOWN = 20
 """Jobs that an overview lists."""
@@ -198,11 +197,11 @@ def counts(cell: CellState) -> Plain:
     """Return numbers of everything but queues, and the first jobs that are not over."""
     view = cell.view
     shown = nsmallest(SHOWN + 1, (key for key, job in view.jobs.items() if not is_over(job)))
-    variants = Counter(phase_of(v) for parent in families(cell) for v in parent.variants.values())
+    variants = Counter(str(workload_phase(v)) for parent in families(cell) for v in parent.variants.values())
     return {
         "jobs": Counter(str(job_phase(job)) for job in view.jobs.values())
         | ({"Rejected": len(cell.refused)} if cell.refused else {}),
-        "workloads": Counter(phase_of(workload) for workload in view.workloads.values()),
+        "workloads": Counter(str(workload_phase(workload)) for workload in view.workloads.values()),
         "families": {"count": sum(1 for _ in families(cell)), "variants": variants},
         "sliced": {"count": sum(1 for _ in sliced(cell)), "growing": _growing(cell)},
         "checks": {name: check_plain(cell, name) for name in sorted(cell.objects.by_kind["AdmissionCheck"])},
@@ -215,10 +214,10 @@ def counts(cell: CellState) -> Plain:
 def of_scheduler(state: SchedulerState) -> Plain:
     """Return the overview of a long log: what the scheduler knows."""
     world = state.world
-    variants = Counter(scheduled_phase(v) for family in world.families.values() for v in family.values())
+    variants = Counter(phase_of(v) for family in world.families.values() for v in family.values())
     return {
         "clusterQueues": queues_of(state),
-        "workloads": Counter(scheduled_phase(workload) for workload in world.workloads.values()),
+        "workloads": Counter(phase_of(workload) for workload in world.workloads.values()),
         "families": {"count": len(world.families), "variants": variants},
     }
 
@@ -233,7 +232,7 @@ def _line(cell: CellState, job: JobView) -> Plain:
     found = job_plain(cell, job)
     workload = current(job)
     if workload.parent:
-        found["variants"] = {v.variant: phase_of(v) if v.active else "Inactive" for v in in_order(workload)}
+        found["variants"] = {v.variant: str(workload_phase(v)) for v in in_order(workload)}
     return found
 
 
@@ -263,15 +262,4 @@ def _node(source: Source, seq: int, snapshots: bool, name: str, progress: Progre
     return found
 
 
-__all__ = [
-    "SHOWN",
-    "between",
-    "both",
-    "compared",
-    "counts",
-    "look",
-    "look_at",
-    "of_scheduler",
-    "overview",
-    "queues_of",
-]
+__all__ = ["both", "compared", "counts", "look", "look_at", "of_scheduler", "overview", "queues_of"]

@@ -175,7 +175,6 @@ __all__ = [
     "claim_lines",
     "claim_of",
     "claims_in",
-    "holding_back",
     "imposed",
     "leaving_sibling",
     "reservation_words",

@@ -6,6 +6,7 @@ from typing import Any
 from sluice.api.quantity import format_value
 from sluice.core.quota.tree import Node
 from sluice.core.scheduler.state import SchedulerState
+from sluice.core.views.present.phase import phase_by
 from sluice.core.world.inadmissible import GATED_BY_ANNOTATION
 from sluice.core.world.model import ClusterQueue
 from sluice.core.world.variants import is_parent, parent_holds, queue_rank
@@ -13,20 +14,20 @@ from sluice.core.world.workload import Workload
 
 from .pending_preemptions import used as in_use
 
-__all__ = ["amounts", "node_quota", "order_of", "phase_of", "queue_of", "queue_summary", "waiting_in"]
+__all__ = ["phase_of", "queue_of", "waiting_in"]
 
 
 def phase_of(workload: Workload) -> str:
-    """Return where in its life a workload is, in one word."""
-    if workload.finished:
-        return "Finished"
-    if workload.evicted_at is not None:
-        return "Evicted"
-    if workload.admitted_at is not None:
-        return "Admitted"
-    if workload.assignment is not None:
-        return "QuotaReserved"
-    return "Pending" if workload.active else "Deactivated"
+    """Return where in its life a workload is; that it failed is not known to the scheduler."""
+    phase = phase_by(
+        finished=workload.finished,
+        evicted=workload.evicted_at is not None,
+        admitted=workload.admitted_at is not None,
+        ready=workload.pods_ready_at is not None,
+        reserved=workload.assignment is not None,
+        active=workload.active,
+    )
+    return str(phase)
 
 
 def amounts(usage: Mapping[tuple[str, str], int]) -> dict[str, str]:

@@ -75,4 +75,4 @@ def flavor_plain(cell: CellState, name: str) -> Plain:
     return {"clusterQueues": queues}
 
 
-__all__ = ["cohort_plain", "flavor_plain", "queue_plain"]
+__all__ = ["queue_plain"]

@@ -7,17 +7,16 @@ that it has seen: also a server that restarts, and forgets the key, makes no two
 
 import os
 import socket
+from functools import partial
 
 import msgspec
 
-from sluice.api.errors import UNREADABLE
 from sluice.log.nats.jetstream import JetStreamLog
 from sluice.log.nats.kv import Bucket
 from sluice.log.runtime.lease import Lease, Policy
 from sluice.protocol.checks import CONTROLLER, ControllerHeartbeat
 from sluice.protocol.dispatch import key_token
-
-_BEATS = msgspec.json.Decoder(ControllerHeartbeat)
+from sluice.protocol.heartbeats import heartbeat_of
 
 
 def heartbeat_lease(
@@ -31,12 +30,10 @@ def heartbeat_lease(
         return msgspec.json.encode(beat)
 
     key = f"{CONTROLLER}.{key_token(controller)}"
-    policy = Policy(encode, _holder, stored_s=ttl_s, released_s=1, fenced=False)
+    policy = Policy(encode, partial(_holder, controller), stored_s=ttl_s, released_s=1, fenced=False)
     return Lease(Bucket(target, "heartbeats", memory=True), key, instance, ttl_s, policy)
 
 
-def _holder(value: bytes) -> str:
-    try:
-        return _BEATS.decode(value).instance
-    except UNREADABLE:
-        return "?"
+def _holder(controller: str, value: bytes) -> str:
+    beat = heartbeat_of(controller, value)
+    return "?" if beat is None else beat.instance

@@ -9,6 +9,7 @@ import msgspec
 from sluice.events.base import JobKey
 from sluice.events.job import JobEvent
 from sluice.protocol.dispatch import Claim, DispatchEntry, Heartbeat
+from sluice.protocol.heartbeats import AnyHeartbeat
 
 from ._outcome import Held, Outcome
 
@@ -195,7 +196,7 @@ class HasClaims(Struct, frozen=True):
 class HasHeartbeat(Struct, frozen=True):
     """The heartbeat that there is."""
 
-    heartbeat: Heartbeat
+    heartbeat: AnyHeartbeat
 
 
 class Present(Struct, frozen=True):

@@ -26,6 +26,7 @@ from sluice.events.slices import (
 from tests.support.lifecycle_history import (
     SECOND,
     History,
+    checked_queue,
     cluster_queue,
     configuration,
     created,
@@ -48,7 +49,7 @@ def wait_for_pods(timeout_s=60, **settings):
 
 
 def waiting_for_checks():
-    history = History().tell(cluster_queue(), local_queue(), created(), reserved())
+    history = History().tell(checked_queue(), local_queue(), created(), reserved())
     assert history.settle() == []
     return history
 
@@ -199,6 +200,7 @@ def test_the_maximum_execution_time_counts_earlier_attempts():
     assert history.deadline_s() == 120
     history.at = 50 * SECOND
     history.tell(PREEMPTED, STOPPED).settle()
+    stopped = history.seq
     assert history.deadline_s() is None
 
     history.at = 100 * SECOND
@@ -211,7 +213,7 @@ def test_the_maximum_execution_time_counts_earlier_attempts():
         workload=W,
         reason="MaximumExecutionTimeExceeded",
         message="exceeding the maximum execution time",
-        cause=0,
+        cause=stopped,
     )
     assert evicted.reason == "Deactivated"
     assert evicted.underlying_cause == "MaximumExecutionTimeExceeded"
@@ -245,13 +247,14 @@ def test_pods_that_are_not_ready_in_time_send_the_workload_back():
     assert history.settle() == []
     assert history.deadline_s() == 60
     backoff, evicted = history.settle(60)
-    assert backoff == RequeueBackoffStarted(workload=W, count=1, requeue_at=90 * SECOND, cause=0)
+    created_seq = 3
+    assert backoff == RequeueBackoffStarted(workload=W, count=1, requeue_at=90 * SECOND, cause=created_seq)
     assert evicted == Evicted(
         workload=W,
         reason="PodsReadyTimeout",
         message="Exceeded the PodsReady timeout ns/w",
         underlying_cause="WaitForStart",
-        cause=0,
+        cause=created_seq,
     )
     history.at = 61 * SECOND
     assert kinds(history.tell(STOPPED).settle()) == ["QuotaReleased"]
@@ -320,10 +323,10 @@ def test_a_retry_evicts_and_waits(admit):
     history = waiting_for_checks()
     if admit:
         history.tell(ChecksReady(workload=W, cause=0)).settle()
-    history.tell(ChecksRetry(workload=W, checks=["prov"], requeue_at=40 * SECOND, cause=0))
+    history.tell(ChecksRetry(workload=W, checks=["late"], requeue_at=40 * SECOND, cause=0))
     events = history.settle(1)
     assert kinds(events)[:2] == ["RequeueBackoffStarted", "Evicted"]
-    assert events[1].message == 'Evicted due to AdmissionCheck in Retry state: "prov"'
+    assert events[1].message == 'Evicted due to AdmissionCheck in Retry state: "late"'
     if admit:
         assert len(events) == 2
         events = history.tell(STOPPED).settle()
@@ -336,16 +339,16 @@ def test_a_retry_evicts_and_waits(admit):
 def test_a_retry_without_delay_requeues_in_the_same_step():
     """A delay that is over already is none."""
     history = waiting_for_checks()
-    history.tell(ChecksRetry(workload=W, checks=["prov"], requeue_at=0, cause=0))
+    history.tell(ChecksRetry(workload=W, checks=["late"], requeue_at=0, cause=0))
     assert kinds(history.settle(1)) == ["Evicted", "QuotaReleased", "Requeued"]
 
 
 def test_a_rejection_deactivates():
     """AC3, with the check and its message for the user."""
     history = waiting_for_checks()
-    history.tell(ChecksRejected(workload=W, checks=["budget"], message="quota exceeded", cause=0))
+    history.tell(ChecksRejected(workload=W, checks=["late"], message="quota exceeded", cause=0))
     deactivated, evicted, released = history.settle()
-    assert deactivated.message == 'AdmissionCheck in Rejected state: "budget" (quota exceeded)'
+    assert deactivated.message == 'AdmissionCheck in Rejected state: "late" (quota exceeded)'
     assert (evicted.reason, evicted.underlying_cause) == ("Deactivated", "AdmissionCheck")
     assert isinstance(released, QuotaReleased)
     assert not history.workload().active

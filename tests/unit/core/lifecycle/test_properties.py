@@ -14,7 +14,7 @@ from tests.support.examples import examples
 from tests.support.lifecycle_history import (
     SECOND,
     History,
-    cluster_queue,
+    checked_queue,
     configuration,
     created,
     local_queue,
@@ -68,9 +68,11 @@ def perform(history: History, action: Action) -> None:
     history.at += seconds * SECOND
     history.settle()
     key = WorkloadKey(f"ns/{name}")
-    workload = history.world.workloads[key]
-    holds = workload.assignment is not None and not workload.finished
-    queued = not holds and not workload.finished and workload.active and not workload.held_for
+    workload = history.world.workloads.get(key)
+    if workload is None:
+        return  # it has finished
+    holds = workload.assignment is not None
+    queued = not holds and workload.active and not workload.held_for
     match verb:
         case "reserve" if queued and why_not_queued(history.world, workload.record) is None:
             history.tell(reserved(name))
@@ -86,16 +88,16 @@ def perform(history: History, action: Action) -> None:
             history.tell(ChecksReady(workload=key, cause=0))
         case "retry":
             until = history.at + 30 * SECOND
-            history.tell(ChecksRetry(workload=key, checks=["x"], requeue_at=until, cause=0))
+            history.tell(ChecksRetry(workload=key, checks=["late"], requeue_at=until, cause=0))
         case "reject" if holds:
-            history.tell(ChecksRejected(workload=key, checks=["x"], cause=0))
+            history.tell(ChecksRejected(workload=key, checks=["late"], cause=0))
         case "off" | "on":
             history.tell(WorkloadUpdated(workload=key, active=verb == "on", cause=0))
         case "drain" | "start":
-            history.tell(cluster_queue(stopPolicy="HoldAndDrain" if verb == "drain" else "None"))
+            history.tell(checked_queue(stopPolicy="HoldAndDrain" if verb == "drain" else "None"))
         case "drain-local" | "start-local":
             history.tell(local_queue(stopPolicy="HoldAndDrain" if verb == "drain-local" else "None"))
-        case "finish" if not workload.finished:
+        case "finish":
             history.tell(WorkloadFinished(workload=key, cause=0))
         case "reload":
             history.reload()
@@ -103,7 +105,7 @@ def perform(history: History, action: Action) -> None:
 
 
 def begin() -> History:
-    history = History().tell(cluster_queue(), local_queue(), WAIT)
+    history = History().tell(checked_queue(), local_queue(), WAIT)
     for number, name in enumerate(NAMES, 1):
         history.tell(created(name, number, maximum_execution_time_s=400 if name == "c" else None))
     return history
@@ -111,8 +113,6 @@ def begin() -> History:
 
 def validate(history: History) -> None:
     for workload in history.world.workloads.values():
-        if workload.finished:
-            continue
         if workload.evicted_at is not None:
             assert workload.admitted_at is not None, "only what runs has to be waited for"
             assert not workload.stopped
@@ -149,7 +149,7 @@ def test_every_eviction_comes_to_an_end(history_of):
     history = begin()
     for action in history_of:
         perform(history, action)
-    history.tell(cluster_queue(), local_queue())
+    history.tell(checked_queue(), local_queue())
     history.settle()
     for name in NAMES:
         history.tell(WorkloadStopped(workload=WorkloadKey(f"ns/{name}"), cause=0))
@@ -157,9 +157,8 @@ def test_every_eviction_comes_to_an_end(history_of):
     history.at += 10_000 * SECOND
     history.settle()
     for workload in history.world.workloads.values():
-        if not workload.finished:
-            assert workload.assignment is None or workload.admitted_at is None
-            assert workload.held_for == "" or not workload.active
+        assert workload.assignment is None or workload.admitted_at is None
+        assert workload.held_for == "" or not workload.active
 
 
 @settings(max_examples=examples(100), deadline=None)

@@ -1,79 +1,52 @@
 """The life-cycle inside the real scheduler: the same rules, with real quota and a real snapshot."""
 
+from collections.abc import Sequence
 from typing import Any
 
-import msgspec
 import pytest
 
-from sluice.api import kueue
 from sluice.core.scheduler.decider import Scheduler
-from sluice.core.views import View
+from sluice.core.scheduler.snapshot import dump
 from sluice.events.base import Event, PodSet, WorkloadKey
 from sluice.events.checks import ChecksReady, ChecksRejected, ChecksRetry
 from sluice.events.scheduler import Admitted, Evicted, QuotaReleased, QuotaReserved, Requeued
 from sluice.events.slices import WorkloadFinished, WorkloadStopped
 from tests.support.lifecycle_history import (
     SECOND,
-    applied,
+    History,
     cluster_queue,
     configuration,
     created,
     local_queue,
 )
+from tests.support.objects import resource_group
 
-FLAVOR = applied(msgspec.convert({"metadata": {"name": "default"}}, kueue.ResourceFlavor), "ResourceFlavor")
-GROUPS = [
-    {
-        "coveredResources": ["cpu"],
-        "flavors": [{"name": "default", "resources": [{"name": "cpu", "nominalQuota": 4}]}],
-    }
-]
 SPEC: dict[str, Any] = {
-    "resourceGroups": GROUPS,
+    "resourceGroups": [resource_group({"default": 4})],
     "preemption": {"withinClusterQueue": "LowerPriority"},
     "namespaceSelector": {},
 }
+CHECKS = {"admissionChecks": [{"name": "late"}]}
 
 
-class Cell:
-    """A scheduler and a view; `settle` decides, and checks that a reload would decide the same."""
+class Cell(History):
+    """With the cycles; `settle` checks that a reload would decide the same."""
 
     def __init__(self, *setting: Event, **spec: Any) -> None:
-        self.decider, self.view = Scheduler(), View()
-        self.state = self.decider.initial()
-        self.at = self.seq = 0
-        queue = cluster_queue(**SPEC, **spec)
-        self.tell(FLAVOR, queue, local_queue(), *setting)
-        self.settle()
+        super().__init__()
+        self.tell(cluster_queue(**SPEC, **spec), local_queue(), *setting).settle()
 
-    def tell(self, *events: Event) -> None:
-        for event in events:
-            self.seq += 1
-            self._fold(event)
+    def decide(self) -> Sequence[Event]:
+        return Scheduler().decide(self.state, self.at)
 
-    def _fold(self, event: Event) -> None:
-        self.decider.apply(self.state, event, self.seq, self.at)
-        self.view.apply(event, self.seq, self.at)
-
-    def settle(self, at_s: float | None = None) -> list[Event]:
-        if at_s is not None:
-            self.at = int(at_s * SECOND)
-        found: list[Event] = []
-        while events := self.decider.decide(self.state, self.at):
-            found += events
-            for event in events:
-                self._fold(event)
-            assert len(found) < 1000, f"does not settle: {found[-3:]}"
-        self._reload()
+    def settle(self, at_s: float | None = None) -> list[Any]:
+        found = super().settle(at_s)
+        before, data = Scheduler().deadline(self.state), dump(self.state)
+        self.reload()
+        assert dump(self.state) == data
+        assert Scheduler().deadline(self.state) == before
+        assert not self.decide()
         return found
-
-    def _reload(self) -> None:
-        data = self.decider.dump(self.state)
-        loaded = self.decider.load(data)
-        assert self.decider.dump(loaded) == data
-        assert self.decider.deadline(loaded) == self.decider.deadline(self.state)
-        assert not self.decider.decide(loaded, self.at)
-        self.state = loaded
 
 
 def job(name, number, cpu=4, priority=0, **changes):
@@ -156,12 +129,11 @@ def test_draining_and_restarting(queue):
 
 def test_a_retry_gives_the_quota_to_others():
     """Two-stage admission: quota comes back while the check backs off (AC3)."""
-    check = applied(msgspec.convert({"metadata": {"name": "prov"}}, kueue.AdmissionCheck), "AdmissionCheck")
-    cell = Cell(check, admissionChecksStrategy={"admissionChecks": [{"name": "prov"}]})
+    cell = Cell(admissionChecksStrategy=CHECKS)
     cell.tell(job("w", 1), job("next", 2))
     assert about("w", cell.settle(0), QuotaReserved, Admitted) == [QuotaReserved]
     until = 60 * SECOND
-    cell.tell(ChecksRetry(workload=WorkloadKey("ns/w"), checks=["prov"], requeue_at=until, cause=0))
+    cell.tell(ChecksRetry(workload=WorkloadKey("ns/w"), checks=["late"], requeue_at=until, cause=0))
     events = cell.settle(1)
     assert about("w", events, Evicted, QuotaReleased, Requeued) == [Evicted, QuotaReleased]
     assert about("next", events, QuotaReserved) == [QuotaReserved]
@@ -171,15 +143,14 @@ def test_a_retry_gives_the_quota_to_others():
 @pytest.mark.parametrize("verdict", [ChecksRejected, ChecksRetry])
 def test_a_check_that_was_taken_from_the_queue_has_no_say(verdict):
     """What it said may arrive after the edit: the checks that there are now decide (AC1)."""
-    check = applied(msgspec.convert({"metadata": {"name": "prov"}}, kueue.AdmissionCheck), "AdmissionCheck")
-    cell = Cell(check, admissionChecksStrategy={"admissionChecks": [{"name": "prov"}]})
+    cell = Cell(admissionChecksStrategy=CHECKS)
     cell.tell(job("w", 1))
     assert about("w", cell.settle(0), QuotaReserved, Admitted) == [QuotaReserved]
     cell.tell(cluster_queue(**SPEC))
     cell.settle(1)
     key = WorkloadKey("ns/w")
     late = {"requeue_at": 60 * SECOND} if verdict is ChecksRetry else {}
-    cell.tell(verdict(workload=key, checks=["prov"], cause=0, **late))
+    cell.tell(verdict(workload=key, checks=["late"], cause=0, **late))
     assert cell.settle(2) == []
     cell.tell(ChecksReady(workload=key, cause=0))
     assert about("w", cell.settle(3), Admitted) == [Admitted]

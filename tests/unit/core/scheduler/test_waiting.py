@@ -1,5 +1,6 @@
 """Preemptors that wait for their victims: what they wait for is theirs, and nothing else waits (CA6, SC5)."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -8,8 +9,9 @@ from sluice.api.core_v1 import Toleration
 from sluice.core import step_size
 from sluice.core.scheduler.decider import Scheduler
 from sluice.core.workload.pending_reasons import WAITING_FOR_PODS_READY
-from sluice.events.base import PodSet
-from sluice.events.scheduler import TreesSettled
+from sluice.events.base import Event, PodSet
+from sluice.events.checks import AdmissionCheckStatusChanged
+from sluice.events.scheduler import FlavorScanAdvanced, TreesSettled
 from sluice.events.slices import WorkloadPodsReady, WorkloadUpdated
 from tests.support.scheduler_cell import RECLAIMS, Cell, admitted, evicted, key, parked, preempting
 
@@ -647,3 +649,79 @@ def test_one_at_a_time_the_first_of_all_trees_is_admitted(*, fair: bool) -> None
     assert admitted(cell.settle()) == []
     order = ["slow", "w3", "w2", "w1", "younger"]
     assert [ready(cell, name) for name in order] == [["w3"], ["w2"], ["w1"], ["younger"], []]
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_what_is_freed_while_a_search_goes_on_is_looked_at_once_more(*, restarted: bool) -> None:
+    """The flavors that it came through before are not looked at by what is left of it (SC4)."""
+    cell = Cell()
+    cell.queue("a", cpu={"one": 4, "two": 1})
+    cell.submit("runs", "a", cpu=2).settle()
+    pods = tuple(PodSet(name=name, count=1, requests={"cpu": 2000}) for name in ("x", "y"))
+    cell.submit("m", "a", pod_sets=pods)
+    found: Sequence[Event] = ()
+    while not any(isinstance(event, FlavorScanAdvanced) for event in found):
+        found = cell.decide()
+        assert found
+    if restarted:
+        cell.state = cell.scheduler.load(cell.scheduler.dump(cell.state))
+    cell.finish("runs")
+    assert admitted(cell.settle()) == ["m"]
+    assert cell.flavor("m") == "one"
+
+
+def test_a_preemptor_that_cannot_borrow_gives_way_though_its_cohort_has_enough() -> None:
+    """What is left of its queue's own quota is too little for it, so it does not wait on."""
+    cell = Cell()
+    for name in ("a", "b"):
+        cell.queue(name, cpu=2, cohort="c", preemption=RECLAIMS)
+    for name, queue in (("v1", "a"), ("v2", "a"), ("w", "b")):
+        cell.submit(name, queue).settle()
+    cell.submit("m", "a", cpu=2, priority=10, cannot_borrow=True)
+    assert preempting(cell.settle()) == {"m": ["v1", "v2"]}
+    cell.submit("high", "a", cpu=1, priority=20, cannot_borrow=True)
+    events = cell.settle()
+    ((name, (victim,)),) = preempting(events).items()
+    assert name == "high"
+    assert cell.waits_for("a") == [victim]
+    cell.stopped(victim)
+    assert admitted(cell.settle())[0] == "high"
+
+
+def test_a_preemptor_whose_place_is_taken_goes_for_another_flavor() -> None:
+    """As it would if it came after the one that took it."""
+    cell = Cell()
+    cell.queue("a", cpu={"one": 1, "two": 1}, preemption=RECLAIMS)
+    for name in ("low", "lower"):
+        cell.submit(name, "a").settle()
+    cell.submit("m", "a", priority=10)
+    assert preempting(cell.settle()) == {"m": ["low"]}
+    cell.submit("high", "a", priority=20)
+    assert preempting(cell.settle()) == {"high": ["low"], "m": ["lower"]}
+    cell.stopped("low", "lower")
+    assert sorted(admitted(cell.settle())) == ["high", "m"]
+
+
+def test_what_a_preemptor_of_a_strict_queue_waited_for_is_not_promised_twice() -> None:
+    """Another one comes before it and gets quota for which the same victim is to go; then it looks again."""
+    cell = Cell()
+    cell.apply(
+        "AdmissionCheck", "slow", {"controllerName": "x", "preemptionPolicy": "AfterCheckPassedOrOnDemand"}
+    )
+    cell.put(AdmissionCheckStatusChanged(cause=0, check="slow", active=True, reason="Active", message=""))
+    checks = {"admissionChecks": [{"name": "slow", "onFlavors": ["two"]}]}
+    strict: dict[str, Any] = {"queueingStrategy": "StrictFIFO", "admissionChecksStrategy": checks}
+    cell.queue("a", cpu={"one": 4, "two": 2}, cohort="c", preemption=RECLAIMS, **strict)
+    cell.queue("b", cpu={"one": 0, "two": 0}, cohort="c")
+    cell.submit("low", "b", cpu=4).settle()
+    cell.submit("m", "a", cpu=4)
+    assert preempting(cell.settle()) == {"m": ["low"]}
+    pods = tuple(
+        PodSet(name=name, count=1, requests={"cpu": cpu}) for name, cpu in (("x", 2000), ("y", 4000))
+    )
+    cell.submit("high", "a", priority=20, pod_sets=pods).settle()
+    assert cell.workload("high").preemptions
+    assert cell.waits_for("a") == []
+    cell.stopped("low")
+    cell.settle()
+    assert cell.workload("m").assignment is None

@@ -10,7 +10,7 @@ from sluice.core.slices.state import Phase
 from sluice.events.base import JobKey, PodSetAssignment, WorkloadKey
 from sluice.events.scheduler import Admitted, QuotaReserved, WorkloadDeactivated
 from sluice.events.slices import InputsIgnored, JobSuspended, WorkloadUpdated
-from sluice.events.variants import ParentAdmitted
+from sluice.events.variants import ParentAdmitted, ParentEvicted
 from tests.support.slices_world import QUEUE, World, created, manifest, names, refused
 
 
@@ -369,3 +369,36 @@ def test_elastic_job_with_the_quota_of_a_variant_is_stopped_to_grow(
         assert names(events) == ["JobSuspended"]
     else:
         assert created(events).workload.replaces == world.workload()
+
+
+def test_a_variant_with_quota_for_what_the_job_was_starts_nothing(world: World) -> None:
+    """Its scheduler had not heard of the edit; also when another variant had been admitted since."""
+
+    def admitted(milli: int) -> None:
+        assigned = PodSetAssignment(name="main", count=1, flavors={"cpu": "default"}, usage={"cpu": milli})
+        world.fold(
+            ParentAdmitted(
+                cause=world.seq,
+                workload=world.workload(),
+                variant=WorkloadKey("default/variant"),
+                cluster_queue=QUEUE,
+                pod_sets=(assigned,),
+            )
+        )
+
+    world.submit(cpu=3)
+    world.submit(cpu=2)
+    admitted(2000)
+    assert names(world.settle()) == ["JobResumed"]
+    evicted = ParentEvicted(
+        cause=world.seq,
+        workload=world.workload(),
+        variant=WorkloadKey("default/variant"),
+        reason="VariantEvicted",
+        message="Admitted variant was evicted",
+    )
+    world.fold(evicted)
+    world.settle()
+    world.job("JobStopped", {"attempt": 1})
+    admitted(3000)
+    assert names(world.settle()) == ["WorkloadCreated", "WorkloadDeleted"]

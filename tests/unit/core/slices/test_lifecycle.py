@@ -164,6 +164,23 @@ def test_pods_ready(world: World) -> None:
     assert names(world.job("JobPodsReady", {"attempt": 1, "ready": False})) == ["WorkloadPodsReady"]
 
 
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_late_copy_of_what_an_executor_said_says_nothing_new(*, restarted: bool) -> None:
+    """The server forgets ids after a while; by then the pods are ready, or others have been since."""
+    world = World()
+    running(world)
+    claim = {"attempt": 1, "executor": "x", "ready": False}
+    assert names(world.job("JobPodsReady", claim, message_id="claim")) == ["JobClaimed"]
+    assert names(world.job("JobPodsReady", {"attempt": 1, "executor": "x"}, message_id="ready")) == [
+        "WorkloadPodsReady"
+    ]
+    if restarted:
+        world.service.restart()
+    assert names(world.job("JobPodsReady", claim, message_id="claim")) == ["InputsIgnored"]
+    assert names(world.job("JobPodsReady", claim, message_id="not any more")) == ["WorkloadPodsReady"]
+    world.verify()
+
+
 def test_reclaimable_pods_only_grow(world: World) -> None:
     """Pods that ended stay ended: a lower number is an older message."""
     running(world, parallelism=3)

@@ -449,3 +449,28 @@ def test_of_two_that_may_be_admitted_the_preferred_one_is() -> None:
     assert "FlavorMigration" not in [reason for reason, _ in reasons(world)]
     assert world.flavor_of("a") == "res"
     world.verify()
+
+
+@pytest.mark.parametrize("how", ["deleted while it moves", "deleted", "edited"])
+def test_a_job_that_is_to_end_holds_no_quota_to_move_to(how: str) -> None:
+    """What it was about to move to is anybody's at once, not only when the job has stopped."""
+    world = cell(cluster_queue({"res": 1, "od": 1}))
+    world.submit("other").settle_all()
+    world.submit("a").settle_all()
+    world.report("a", "JobPodsReady", executor="x")
+    if how == "deleted while it moves":
+        world.report("other", "JobFinished", success=True).settle()
+        assert world.variants("a")["res"].assignment
+    if how == "edited":
+        world.submit("a", count=2).settle()  # what runs is stopped for a new workload
+    else:
+        world.message("a", "JobDeleted", {}).settle()
+    if how != "deleted while it moves":
+        world.report("other", "JobFinished", success=True).settle()
+
+    assert [name for name, variant in world.variants("a").items() if variant.assignment] == ["od"]
+    world.submit("next").settle()
+    assert world.flavor_of("next") == "res"
+    world.settle_all()
+    world.check()
+    world.verify()

@@ -3,10 +3,11 @@
 import pytest
 
 from sluice.api.labels import ALLOWED_RESOURCE_FLAVORS
+from sluice.core import step_size
 from sluice.events.scheduler import BlockedOnPreemptionGates, Evicted, Preempted
-from sluice.events.variants import PreemptionGateClosed
+from sluice.events.variants import ParentAdmitted, PreemptionGateClosed, PreemptionGateOpened
 from tests.support.family_world import FamilyWorld, cell, cluster_queue, job
-from tests.support.objects import priority_class
+from tests.support.objects import kueue_object, priority_class
 
 HIGH = priority_class("high", 100)
 PREEMPTS = {"withinClusterQueue": "LowerPriority"}
@@ -94,4 +95,84 @@ def test_a_preferred_variant_that_is_put_off_lets_the_others_go() -> None:
     world.apply(queue(res=60)).settle_all()
     world.report("other", "JobFinished", success=True).settle_all()
     assert (world.flavor_of("urgent"), world.flavor_of("low")) == ("od", "res")
+    world.verify()
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_whose_turn_it_is_gets_what_its_victims_leave(mode: str) -> None:
+    """A better sibling comes to need its gate while the victims leave: its turn is the next one."""
+    policy = {"migration": {"mode": mode}}
+    queue = cluster_queue({"res": 2, "od": 2}, policy, preemption=PREEMPTS)
+    world = cell(queue, HIGH, priority_class("middle", 50))
+    world.submit("small").settle_all()
+    world.submit("first", priority_class="high").settle_all()
+    world.submit("large", cpu=2).settle_all()
+    assert [world.flavor_of(name) for name in ("small", "first", "large")] == ["res", "res", "od"]
+    world.submit("urgent", cpu=2, priority_class="middle").settle()
+    (preempted,) = world.events(Preempted)
+    assert isinstance(preempted, Preempted)
+
+    world.report("first", "JobFinished", success=True).settle()
+    blocked = [event.workload for event in world.events(BlockedOnPreemptionGates)]
+    assert world.variants("urgent")["res"].key in blocked, "it would preempt `small` now, if it might"
+    world.settle_all()
+    given = [event for event in world.events(ParentAdmitted) if "urgent" in event.workload]
+    assert given[0].pod_sets[0].flavors == {"cpu": "od"}
+    assert not any(event.spent for event in world.events(PreemptionGateClosed))
+    world.check()
+    world.verify()
+
+
+def test_variants_of_one_victim_go_in_one_step(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each could have what they share again at once while a sibling holds it: nothing would come of it."""
+    monkeypatch.setattr(step_size, "MOST", 1500)
+    check = kueue_object("AdmissionCheck", "slow", {"controllerName": "sluice.dev/external"})
+    strategy = {"admissionChecks": [{"name": "slow", "onFlavors": []}]}
+    names = ("one", "two", "three", "four")
+    policy = {
+        "migration": {"mode": "TryPreferredFlavors"},
+        "explicitVariants": [{"name": name, "allowedResourceFlavors": ["res"]} for name in names],
+    }
+    queue = cluster_queue({"res": 3}, policy, preemption=PREEMPTS, admissionChecksStrategy=strategy)
+    world = cell(queue, HIGH, check)
+    world.submit("low", cpu=3).settle_all()
+    assert all(variant.assignment for variant in world.variants("low").values())
+    world.submit("urgent", cpu=3, priority_class="high").settle_all()
+
+    assert not any(variant.assignment for variant in world.variants("low").values())
+    assert world.variants("urgent")["one"].assignment
+    world.verify()
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("taken_too", [False, True])
+def test_the_last_variant_has_its_turn_before_the_first_one_has_another(mode: str, taken_too: bool) -> None:
+    """Two victims that do not stop delay a job for two turns; then it takes what is free, or preempts."""
+    policy = {"migration": {"mode": mode}}
+    queue = cluster_queue({"res": 1, "od": 1, "spot": 1}, policy, preemption=PREEMPTS)
+    world = cell(queue, HIGH)
+    for name in ("one", "two", "three")[: 2 + taken_too]:
+        world.submit(name).settle_all()
+    world.submit("urgent", priority_class="high").settle()
+    world.run_until(299)
+    assert world.flavor_of("urgent") == ""
+    world.run_until(310)
+    spot = world.variants("urgent")["spot"]
+    assert spot.gate_at is not None if taken_too else world.flavor_of("urgent") == "spot"
+    world.settle_all()
+    world.check()
+    world.verify()
+
+
+def test_a_round_ends_although_the_last_variant_can_have_nothing() -> None:
+    world = cell(cluster_queue({"res": 2, "od": 2, "spot": 1}, preemption=PREEMPTS), HIGH)
+    for name in ("one", "two"):
+        world.submit(name, cpu=2).settle_all()
+    world.submit("urgent", cpu=2, priority_class="high").settle()
+    world.run_until(601)
+    turns = [event.workload for event in world.events(PreemptionGateOpened)]
+    assert len(turns) == 3
+    assert turns[0] == turns[2] != turns[1]
     world.verify()

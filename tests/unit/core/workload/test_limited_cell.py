@@ -12,7 +12,7 @@ from sluice.events.slices import JobResumed
 from sluice.events.variants import ParentAdmitted, VariantUpdated
 from tests.support.family_world import FamilyWorld, cell, cluster_queue, configuration, flavor, local_queue
 from tests.support.log_check import wrong_with
-from tests.support.objects import priority_class
+from tests.support.objects import kueue_object, priority_class
 from tests.unit.core.slices.test_limits import OUT_OF_RANGE
 
 
@@ -305,3 +305,33 @@ def charged(world: FamilyWorld) -> int:
     holders = [job.record.key, *scheduler.families.get(job.record.key, {})]
     (given,) = [found for key in holders if (found := scheduler.workloads[key].assignment)]
     return sum(pods.usage.get("cpu", 0) for pods in given)
+
+
+@pytest.mark.parametrize("how", ["limit range", "manifest"])
+def test_a_variant_that_had_quota_before_an_edit_is_not_moved_to_with_it(how: str) -> None:
+    """It waits for its check with what the job was: it is made anew, to be approved as what the job is."""
+    check = kueue_object("AdmissionCheck", "slow", {"controllerName": "sluice.dev/external"})
+    strategy = {"admissionChecks": [{"name": "slow", "onFlavors": ["res"]}]}
+    world = cell(cluster_queue({"res": 4, "od": 2}, admissionChecksStrategy=strategy), check)
+    world.apply(named("limits", 3))
+    cpu = {} if how == "limit range" else {"resources": {"requests": {"cpu": 3}}}
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", **cpu}]}}
+    world.submit("a", template=template).settle_all()
+    assert (world.flavor_of("a"), charged(world)) == ("", 3000)
+    before = world.variants("a")["res"].key
+
+    if how == "limit range":
+        world.apply(named("limits", 2)).settle_all()
+    else:
+        template["spec"]["containers"] = [{"name": "c", "resources": {"requests": {"cpu": 2}}}]
+        world.submit("a", template=template).settle_all()
+    assert world.flavor_of("a") == "od"
+    world.report("a", "JobPodsReady", executor="x")
+    world.checks_say(before, "Ready").settle_all()
+    assert world.flavor_of("a") == "od", "what was approved is not what the job asks for now"
+
+    world.checks_say(world.variants("a")["res"].key, "Ready").settle_all()
+    assert (world.flavor_of("a"), charged(world)) == ("res", 2000)
+    assert started(world) == [2000, 2000]
+    world.check()
+    world.verify()

@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 from sluice.core.deciders import DECIDERS
 from sluice.core.naming import is_name
 from sluice.core.slices.state import State
-from sluice.log.runtime.presence import FIRST_BEAT_S, READ_AT_ONCE, PresenceWatcher, is_beat, names_of
+from sluice.log.runtime.presence import FIRST_BEAT_S, READ_AT_ONCE, PresenceWatcher, names_of
+from sluice.protocol.checks import ControllerHeartbeat
 from sluice.protocol.dispatch import Heartbeat, key_token
+from sluice.protocol.heartbeats import heartbeat_of
 from sluice.protocol.subjects import _READ
 from sluice.services.slice_aggregator.presence import AGENT, Agents
 from tests.support.slices_world import World
@@ -98,7 +100,8 @@ NAMES = st.text(min_size=1, max_size=80).filter(is_name)
 @given(NAMES)
 def test_a_name_is_found_in_its_key(name: str) -> None:
     assert names_of({f"agent.{key_token(name)}": 1}, "agent.") == {name: 1}
-    assert is_beat(name, msgspec.json.encode(Heartbeat(name=name, instance="1")))
+    for kind in (Heartbeat, ControllerHeartbeat):
+        assert heartbeat_of(name, msgspec.json.encode(kind(name=name, instance="1"))) is not None
 
 
 @given(st.text(), st.binary())
@@ -107,7 +110,7 @@ def test_any_key_and_any_value_can_be_read(key: str, value: bytes) -> None:
     for name in names_of({f"agent.{key}": 1}, "agent."):
         assert is_name(name)
         assert key_token(name) == key
-    is_beat(key, value)
+    heartbeat_of(key, value)
 
 
 def test_rubbish_does_not_keep_heartbeats_from_being_read() -> None:

@@ -5,15 +5,17 @@ from typing import Any
 import pytest
 
 from sluice.core.views import View, positions, why_pending
-from sluice.events.base import WorkloadKey
-from sluice.events.scheduler import PreemptionIssued
+from sluice.core.workload.pending_reasons import BEHIND, OVER
+from sluice.events.base import JobKey, WorkloadKey
+from sluice.events.scheduler import PreemptionIssued, WorkloadsParked
 from sluice.replay.explain.report import Report
 from sluice.replay.explain.why import explain
 from sluice.replay.source.source import ListSource
 from sluice.replay.source.time_travel import scheduler_at
 from sluice.replay.views.queues import order_of
 from tests.support.elastic_cell import OWN, Cell
-from tests.support.objects import CLASS, priority_class
+from tests.support.family_world import FamilyWorld, cell, cluster_queue, configuration, job
+from tests.support.objects import CLASS, local_queue, priority_class
 
 PRIORITIES = {"low": 1, "middle": 5, "high": 10, "highest": 20}
 
@@ -93,3 +95,97 @@ def test_a_place_is_the_same_wherever_it_is_told(strategy: str) -> None:
     source = ListSource(world.log)
     assert order_of(scheduler_at(source, source.end).state, "main") == sorted(places, key=lambda k: places[k])
     assert explained(world, "third").ahead == []
+
+
+LEVELS = {"withinClusterQueue": "LowerPriority"}
+
+
+def waiting(*settings: dict[str, Any], **spec: Any) -> FamilyWorld:
+    """Return a cell in which `one` waits for `low`, which does not stop, and `two` comes behind `one`."""
+    world = cell(
+        cluster_queue({"res": 1}, {}, preemption=LEVELS, **spec),
+        *(priority_class(name, value) for name, value in PRIORITIES.items()),
+        cluster_queue({"res": 1}, {}, name="other"),
+        local_queue("other", "other"),
+        *settings,
+    )
+    world.submit("low", priority_class="low").settle_all()
+    world.report("low", "JobPodsReady", executor="x").settle()
+    for name in ("one", "two"):
+        world.submit(name, priority_class="high").settle()
+    return world
+
+
+def said(world: FamilyWorld, name: str) -> tuple[str, str]:
+    view = world.view()
+    (workload,) = view.jobs[JobKey(f"default/{name}")].workloads.values()
+    return why_pending(view, workload)
+
+
+def test_a_preemptor_is_not_told_to_wait_for_itself() -> None:
+    """Its equals came later, and wait for it: what was said of them is nothing to it."""
+    world = waiting()
+    assert said(world, "one")[0] == "WaitingForPreemptedWorkloads"
+    assert said(world, "two") == ("WaitingForQuota", BEHIND)
+
+
+def test_who_is_behind_a_preemptor_that_is_held_waits_for_it_still() -> None:
+    """Its victims have gone, and it waits for the pods of another one: what was kept for it is kept on."""
+    world = waiting(configuration(waitForPodsReady={"enable": True, "blockAdmission": True}))
+    world.submit("slow", queue="other").settle()
+    world.settle_all()
+    assert said(world, "one")[0] == "WaitingForPodsReady"
+    assert said(world, "two") == ("WaitingForQuota", BEHIND)
+    world.report("slow", "JobPodsReady", executor="x").settle()
+    assert world.flavor_of("one") == "res"
+    assert said(world, "two")[1].startswith(OVER[BEHIND])
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+def test_a_preemptor_that_others_came_before_in_a_strict_queue_waits_no_more(*, leaves: bool) -> None:
+    """What it waited for is kept for it no more, unless they leave; `why` has the same reason."""
+    world = waiting(queueingStrategy="StrictFIFO")
+    assert said(world, "one")[0] == "WaitingForPreemptedWorkloads"
+    world.submit("urgent", 2, priority_class="highest").settle()
+    if leaves:
+        world.message("job.default.urgent", "JobDeleted", {}).settle()
+    source = ListSource(world.log)
+    fold = scheduler_at(source, source.end)
+    report = explain(fold.state, "one", source.end, fold.at, help_=False)
+    rule = "WaitingForPreemptedWorkloads" if leaves else "PendingEvaluation"
+    assert (report.rule, said(world, "one")[0]) == (rule, rule)
+
+
+def test_who_is_kept_out_of_a_strict_queue_is_not_before_its_preemptor() -> None:
+    """Neither who is gated, nor whose namespace the queue does not take: nobody waits behind those."""
+    namespaces = [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {"team": name}}}
+        for name in ("default", "elsewhere")
+    ]
+    selector = {"matchLabels": {"team": "default"}}
+    world = waiting(*namespaces, queueingStrategy="StrictFIFO", namespaceSelector=selector)
+    world.apply(local_queue(namespace="elsewhere"))
+    gated = job("gated", priority_class="highest")
+    gated["metadata"]["annotations"] = {"kueue.x-k8s.io/admission-gated-by": "example.com/budget"}
+    world.message("job.default.gated", "JobSubmitted", gated).settle()
+    foreign = job("foreign", priority_class="highest", namespace="elsewhere")
+    world.message("job.elsewhere.foreign", "JobSubmitted", foreign).settle()
+    assert said(world, "one")[0] == "WaitingForPreemptedWorkloads"
+    (parked,) = world.events(WorkloadsParked)[-1:]
+    assert parked.aside
+
+
+def test_what_was_said_before_an_edit_of_a_strict_queue_counts_for_nobody_behind_its_head() -> None:
+    """They are not looked at again before they are the head; `why` has no reason that the status has not."""
+    world = waiting(queueingStrategy="StrictFIFO")
+    world.submit("huge", 9, priority_class="middle").settle()
+    world.message("job.default.one", "JobDeleted", {}).settle()
+    world.message("job.default.two", "JobDeleted", {}).settle_all()
+    assert said(world, "huge")[0] == "ExceedsMaxQuota"
+    world.submit("head", 8, priority_class="high").settle()
+    world.apply(cluster_queue({"res": 2}, {}, preemption=LEVELS, queueingStrategy="StrictFIFO")).settle()
+    source = ListSource(world.log)
+    fold = scheduler_at(source, source.end)
+    report = explain(fold.state, "huge", source.end, fold.at, help_=False)
+    assert (report.rule, said(world, "huge")[0]) == ("PendingEvaluation", "PendingEvaluation")
+    assert said(world, "head")[0] == "ExceedsMaxQuota"

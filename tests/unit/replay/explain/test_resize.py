@@ -132,7 +132,7 @@ def test_a_rejected_growth_says_what_it_is_and_both_ways_out() -> None:
     fold = scheduler_at(source := ListSource(world.log), len(world.log))
     text = "\n".join(plain_words(explain(fold.state, "e", source.end, fold.at)))
     old = next(key for key, w in fold.state.world.workloads.items() if w.admitted_at is not None)
-    assert "is Deactivated" in text
+    assert "is Inactive: Deactivated" in text
     assert "tried again with `sluice job activate e`, or with any size (`sluice job scale e COUNT`)." in text
     assert f"It is the growth of its job from 2 to 4 x main. Its slice {old} runs on meanwhile." in text
     world.scale("e", 3).settle()

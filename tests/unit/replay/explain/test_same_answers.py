@@ -262,7 +262,7 @@ def test_what_is_switched_off_is_not_explained_by_a_reason_for_being_on() -> Non
         world.submit(name).settle_all()
     world.report("first", "JobFinished", success=True).settle()
     *_, od, spot = explained(world, "a").variants
-    assert (od.phase, spot.phase) == ("Evicted", "Deactivated")
+    assert (od.phase, spot.phase) == ("Evicted", "Inactive")
     assert spot.message == "It is not active: od, which ran, not having stopped yet."
     assert "no other Variant" not in text_of(explained(world, "a"))
 
@@ -315,6 +315,8 @@ def test_who_leaves_it_to_a_better_variant_is_told_so_everywhere() -> None:
     check("od", "spot")
     world.run_until(301)  # the gate of res is closed, od has its turn
     check("spot")
+    world.run_until(301)
+    check()  # it is the turn of spot
     world.run_until(301)  # the next round
     check("od", "spot")
 

@@ -78,7 +78,7 @@ def test_a_barred_variant_says_what_bars_it():
     report = explain(fold.state, "a", source.end, fold.at, others=Others(families.state))
 
     assert report.phase == "Admitted"
-    assert report.variants[1].phase == "Deactivated"
+    assert report.variants[1].phase == "Inactive"
     assert "being lower priority than admitted Variant" in report.variants[1].message
     assert not report.variants[1].remedies
 

@@ -629,6 +629,23 @@ def test_a_check_that_the_queue_has_no_more_delays_nobody():
     assert lint(ListSource(world.log))[0] == []
 
 
+def test_what_is_said_of_a_check_after_it_was_taken_from_the_queue_delays_nobody():
+    """The scheduler has heard of the edit before: who is preempted then comes back once there is room."""
+    preemption = {"withinClusterQueue": "LowerPriority"}
+    world = checked_cell("gpu", quota=1, preemption=preemption).apply(*CLASSES)
+    world.submit("w", priority_class="low").settle()
+    world.say("w", "gpu", "Retry", requeueAfterSeconds=600)
+    world.apply(cluster_queue({"default": 1}, policy={}, preemption=preemption))
+    world.step("checks", 1)
+    world.submit("urgent", priority_class="high").step("slices")
+    world.step("scheduler")
+    world.settle_all()
+    world.report("urgent", "JobFinished", success=True).settle_all()
+    assert len(world.events(ChecksRetry)) == 1
+    assert len([event for event in world.events(QuotaReserved) if "job-w-" in event.workload]) == 2
+    assert lint(ListSource(world.log))[0] == []
+
+
 def test_what_another_controller_had_said_of_a_check_delays_nobody():
     """The check is the new one's, who has said nothing yet: then it says Ready."""
     world = checked_cell("gpu")

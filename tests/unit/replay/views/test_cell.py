@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -14,7 +15,6 @@ from sluice.cli.main import main
 from sluice.core.config.objects import Stored, manifest_of
 from sluice.core.views import WorkloadView
 from sluice.core.views.lazy_dict import as_stored
-from sluice.core.views.present.job import job_status
 from sluice.events.base import Event, Micros
 from sluice.log.cell import CellFold, CellState
 from sluice.log.contract import Entry
@@ -26,6 +26,7 @@ from sluice.replay.views.describe import SECTIONS, about, known_names, picture
 from sluice.replay.views.diff import COMPARED, changes, differences
 from sluice.replay.views.diff import whole as all_of
 from sluice.replay.views.overview import between, look, look_at
+from sluice.services.api.objects import render
 from sluice.services.api.world import World
 from tests.support.family_world import cell, cluster_queue
 from tests.support.runs import cell_at
@@ -52,19 +53,31 @@ def log(request: pytest.FixtureRequest) -> ListSource:
     return ListSource(request.param())
 
 
+def status_of(world: World, kind: str, key: str) -> dict[str, Any]:
+    shown = render(world, kind, key)
+    assert shown is not None
+    status: dict[str, Any] = shown["status"]
+    return status
+
+
 def commits(source: ListSource) -> list[Entry]:
     return [entry for entries in source.read() for entry in entries]
 
 
 def test_it_is_what_the_api_service_answers_from(log: ListSource) -> None:
-    """At every sequence each job has the status that `sluice get` showed."""
+    """At every sequence jobs have the fields that `sluice get` showed, workloads their phase."""
     world = World()
     for entry in commits(log):
         world.fold([entry])
-        cell = cell_at(log, entry.seq).state
-        assert list(cell.view.jobs) == list(world.view.jobs)
-        for key, job in world.view.jobs.items():
-            assert job_status(cell.view, cell.view.jobs[key]) == job_status(world.view, job)
+        found = picture(cell_at(log, entry.seq).state, ["jobs", "workloads"])
+        assert found["workloads"].keys() == world.view.workloads.keys()
+        for key, workload in found["workloads"].items():
+            assert workload["phase"] == status_of(world, "Workload", key)["phase"]
+        for key in world.view.jobs:
+            job, shown = found["jobs"][key], status_of(world, "Job", key)
+            # Only the api says of a job that runs why it has not grown yet.
+            told = {"reason", "message"} if "wantedPods" in shown else set()
+            assert all(shown[name] == value for name, value in job.items() if name not in {"kind", *told})
 
 
 def test_a_snapshot_and_the_rest_are_the_whole(log: ListSource) -> None:

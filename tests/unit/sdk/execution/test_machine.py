@@ -21,7 +21,7 @@ def reports(world: World, job: JobKey = JOB) -> list[str]:
 
 def claim_of(world: World, attempt: int = 1) -> Claim | None:
     entry = world.dispatch[JOB]
-    kept = world.claims.get(claim_key(JOB, entry.uid, attempt), world.now)
+    kept = world.claims.get(claim_key(JOB, entry.uid, attempt))
     return kept.value if kept is not None else None
 
 
@@ -202,7 +202,7 @@ def test_an_earlier_claim_of_what_another_runs_is_not_reported() -> None:
     world.settle(1)
     world.claims.lose()
     key = claim_key(JOB, entry.uid, 1)
-    world.claims.put(key, Claim(executor="y", instance="y-earlier"), 0, world.now, None)
+    world.claims.put(key, Claim(executor="y", instance="y-earlier"), expected=0)
     world.start("y")
     world.settle(30)
     assert reports(world) == ["JobPodsReady"]
@@ -268,7 +268,7 @@ def test_a_heartbeat_that_is_lost_is_made_again() -> None:
     world = started("x")
     world.beats.lose()
     world.settle(2)
-    assert world.beats.get("x", world.now) is not None
+    assert world.beats.get("x") is not None
     assert world.processes["x"].ended is None
 
 
@@ -295,7 +295,7 @@ def test_stop_reports_what_ran() -> None:
     world.settle(1)
     assert process.ended == act.Ended()
     assert reports(world) == ["JobPodsReady", "JobStopped"]
-    assert world.beats.get("x", world.now) is None
+    assert world.beats.get("x") is None
 
 
 def test_resize_goes_to_the_work() -> None:

@@ -89,10 +89,11 @@ class Supervisor:
             sluice.log.errors.ServerError: the server did not come up.
         """
         self.place.logs.mkdir(parents=True, exist_ok=True)
+        self.place.logs.chmod(0o700)
         # What outlived a killed `up` holds the store; the lock on the directory is ours already.
         end_leftovers(self.place)
         self.server = EmbeddedServer(
-            self.place.nats, port=self.port, sync=self.sync, name=f"sluice-{self.cell}"
+            self.place.nats, port=self.port, sync=self.sync, name=f"sluice-{self.cell}", secured=True
         )
         self.server.start()
         self.started_at = time.time()

@@ -22,6 +22,7 @@ from sluice.cli.kit.settings import Settings
 from sluice.cli.kit.terminal import echo, echo_over
 from sluice.local.cell_directory import DEMO, DIRECTORY, CellState, Place, find
 from sluice.log.errors import ServerError
+from sluice.log.nats.protocol import shown
 
 from .health import Health, check
 from .leftovers import end_leftovers
@@ -62,6 +63,9 @@ def _sync_interval(_ctx: click.Context, _parameter: click.Parameter, value: str)
     callback=_sync_interval,
     help="How often the log is flushed to disk: 10s, 2m; `always`: with every message, for power losses.",
 )
+@click.option(
+    "--run-as", default="", metavar="USER", help="Run jobs as this user; needs root (default: as you)."
+)
 @click.option("--timeout", default=START_TIMEOUT_S, show_default=True, help="Seconds to wait for health.")
 @click.pass_obj
 def up(
@@ -73,6 +77,7 @@ def up(
     replicas: int,
     checks: tuple[str, ...],
     sync: str,
+    run_as: str,
     timeout: float,
 ) -> None:
     """Start a cell: a NATS server with the log, the services, and agents that run jobs.
@@ -90,7 +95,7 @@ def up(
       sluice up -d --sync always    nothing acknowledged is lost when the power fails
     """
     place = Place(Path(directory) if directory else Path.cwd() / DIRECTORY)
-    shape = Shape(port, agents, replicas, tuple(dict.fromkeys(checks)), sync, timeout)
+    shape = Shape(port, agents, replicas, tuple(dict.fromkeys(checks)), sync, timeout, run_as)
     if detach:
         _detach(place, settings, shape)
     else:
@@ -106,6 +111,7 @@ class Shape(NamedTuple):
     checks: tuple[str, ...]
     sync: str
     timeout: float
+    run_as: str = ""
 
 
 def _foreground(place: Place, settings: Settings, shape: Shape) -> None:
@@ -118,6 +124,7 @@ def _foreground(place: Place, settings: Settings, shape: Shape) -> None:
             cell=settings.cell or DEFAULT_CELL,
             port=shape.port,
             agents=shape.agents,
+            agent_env=[{"AGENT_RUN_AS": shape.run_as}] * shape.agents if shape.run_as else (),
             replicas=shape.replicas,
             sync=shape.sync,
             services=(*SERVICES, *(f"{CHECK_PREFIX}{name}" for name in shape.checks)),
@@ -244,7 +251,7 @@ def _already(place: Place) -> CliError:
     if state is None:
         return CliError(f"another `sluice up` is just starting in {place.directory}")
     return CliError(
-        f"a cell is already running in {place.directory}: {state.url} (pid {state.pid}, "
+        f"a cell is already running in {place.directory}: {shown(state.url)} (pid {state.pid}, "
         f"up {human(time.time() - state.started_at)})",
         hint="See `sluice status`; `sluice down` stops it; --dir names another directory.",
     )
@@ -254,7 +261,8 @@ def _say_up(state: CellState) -> None:
     agents = sum(1 for process in state.processes if process.service == "agent")
     services = len(state.processes) - agents
     echo(
-        f"Cell {state.cell!r} is up at {state.url}: {plural(services, 'service')}, {plural(agents, 'agent')}."
+        f"Cell {state.cell!r} is up at {shown(state.url)}: "
+        f"{plural(services, 'service')}, {plural(agents, 'agent')}."
     )
 
 
@@ -268,6 +276,7 @@ def _detach(place: Place, settings: Settings, shape: Shape) -> None:
     command += ["up", "--dir", str(place.directory), "--port", str(shape.port)]
     command += ["--agents", str(shape.agents), "--replicas", str(shape.replicas)]
     command += [word for name in shape.checks for word in ("--check", name)]
+    command += ["--run-as", shape.run_as] if shape.run_as else []
     command += ["--sync", shape.sync, "--timeout", str(shape.timeout)]
     with log.open("ab") as out:
         offset = log.stat().st_size

@@ -64,7 +64,7 @@ def demo(directory: str | None, agents: int, stay: bool | None, timeout: float) 
             staying = sys.stdout.isatty() if stay is None else stay
             report = _play(supervisor, config, jobs, timeout, stopped)
             _summary(report)
-            _further(report, place, supervisor.url, staying=staying)
+            _further(report, place, staying=staying)
             _require(report, len(jobs))
             if staying:
                 echo("\nThe cell stays up until Ctrl-C.")
@@ -150,7 +150,7 @@ class _Run:
                 await self._show(api, len(jobs))
                 if self.stopped():
                     return None
-                if not waiting and self.report.finished >= len(jobs):
+                if not waiting and len(self.report.jobs) >= len(jobs) and not self.report.unfinished:
                     self.view.step("all jobs are over")
                     return self.report
                 if now > timeout_s:
@@ -208,9 +208,9 @@ class _Run:
                 raise CliError(f"{child.label} keeps ending; see {child.log}")
 
     def _late(self, timeout_s: float, planned: int) -> str:
-        left = [row.name for row in self.report.jobs.values() if row.finished_at is None]
+        left = self.report.unfinished
         return (
-            f"after {timeout_s:.0f} s {self.report.finished} of {planned} jobs are over; "
+            f"after {timeout_s:.0f} s {len(self.report.jobs) - len(left)} of {planned} jobs are over; "
             f"unfinished: {', '.join(left[:8])}{' ...' if len(left) > 8 else ''}"
         )
 
@@ -225,11 +225,12 @@ def _summary(report: Report) -> None:
     echo("\n".join(report.preemption_table()))
 
 
-def _further(report: Report, place: Place, url: str, *, staying: bool) -> None:
+def _further(report: Report, place: Place, *, staying: bool) -> None:
     """Say how to look at what happened."""
     sluice = _command()
     found = find(Path.cwd())
-    asking = sluice if found is not None and found.directory == place.directory else f"{sluice} -s {url}"
+    here = found is not None and found.directory == place.directory
+    asking = sluice if here else f"{sluice} -s {_shown(place.directory)}"
     if staying:
         echo("\nTo look further, in another terminal:")
     else:
@@ -238,7 +239,7 @@ def _further(report: Report, place: Place, url: str, *, staying: bool) -> None:
         )
         echo(f"  {sluice} up --detach --dir {_shown(place.directory)}")
         asking = sluice if found is None or found.directory == place.directory else asking
-    subject = report.preemptions[0].victim if report.preemptions else next(iter(report.jobs.values())).name
+    subject = report.preemptions[0].victim if report.preemptions else report.jobs[0]
     for words in (
         "get jobs",
         "describe cq vision",
@@ -271,8 +272,8 @@ def _require(report: Report, planned: int) -> None:
         CliError: says what is missing.
     """
     wrong = []
-    if len(report.jobs) != planned or report.finished != planned:
-        wrong.append(f"{report.finished} of {planned} jobs ended")
+    if len(report.jobs) != planned or report.unfinished:
+        wrong.append(f"{len(report.jobs) - len(report.unfinished)} of {planned} jobs ended")
     if report.failed:
         wrong.append(f"failed: {', '.join(report.failed)}")
     if not report.queued:

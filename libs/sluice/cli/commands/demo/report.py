@@ -2,48 +2,37 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-import msgspec
-
-from sluice.api import kueue
-from sluice.api.quantity import format_value, resource_value
+from sluice.api.quantity import format_value
 from sluice.cli.kit.durations import precise
 from sluice.cli.kit.table import Column, render
-from sluice.core.quota.tree import FlavorResource
-from sluice.core.workload.charges import usage_of
+from sluice.core.views import JobView, View
+from sluice.core.views.present.job import Phase, current, is_over, job_status
+from sluice.core.views.present.queue import nominal_quota
+from sluice.core.views.present.unadmitted import assigned_flavors
 from sluice.events import scheduler as s
 from sluice.events import slices
 from sluice.events.base import Event, Micros, WorkloadKey
 from sluice.events.codec import CommitDecodeError, decode_commit
-from sluice.events.config import ObjectApplied
 from sluice.log.contract import Entry
 
 RESOURCE = "cpu"
 """The resource whose use over time is summed up."""
 
 
-@dataclass(slots=True)
-class JobRow:
-    """One job's life so far. Times in microseconds."""
+class JobRow(NamedTuple):
+    """One job's life so far."""
 
     name: str
     queue: str
+    flavors: str
     priority: int
-    created_at: Micros
-    attempts: int = 0
-    started_at: Micros | None = None
-    ran: Micros = 0
-    finished_at: Micros | None = None
-    outcome: str = ""
-    flavors: tuple[str, ...] = ()
-    cluster_queue: str = ""
-    usage: dict[FlavorResource, int] = field(default_factory=dict)
-
-    def waited_s(self, now: Micros) -> float:
-        """Return how long it was without quota, all its waits together."""
-        until = now if self.finished_at is None else self.finished_at
-        running = 0 if self.started_at is None else until - self.started_at
-        return max(until - self.created_at - self.ran - running, 0) / 1e6
+    waited_s: float
+    """All its waits together."""
+    ran_s: float
+    attempts: int
+    outcome: str
 
 
 @dataclass(slots=True)
@@ -59,13 +48,13 @@ class UseRow:
     jobs: int = 0
     since: Micros = 0
 
-    def change(self, delta: int, at: Micros) -> None:
-        """Add *delta* from *at* on."""
+    def change(self, amount: int, at: Micros) -> None:
+        """Note that *amount* is used from *at* on."""
         elapsed = max(at - self.since, 0)
         self.total += self.now * elapsed
         self.total_borrowed += max(self.now - self.nominal, 0) * elapsed
         self.since = at
-        self.now += delta
+        self.now = amount
         self.peak = max(self.peak, self.now)
         self.peak_borrowed = max(self.peak_borrowed, self.now - self.nominal)
 
@@ -77,140 +66,104 @@ class PreemptionRow:
     victim: str
     preemptor: str
     rule: str
-    message: str
 
 
 @dataclass(slots=True)
 class Report:
     """A fold over the log of a run."""
 
-    jobs: dict[WorkloadKey, JobRow] = field(default_factory=dict)
+    view: View = field(default_factory=View)
     use: dict[tuple[str, str], UseRow] = field(default_factory=dict)
     """(cluster queue, flavor) -> use of RESOURCE."""
     preemptions: list[PreemptionRow] = field(default_factory=list)
     first_at: Micros = 0
     last_at: Micros = 0
+    """Of what happened to jobs."""
     events: int = 0
-    seq: int = 0
 
     def fold(self, entries: list[Entry]) -> None:
         """Take in entries of the log, in order."""
         for entry in entries:
-            self.seq = entry.seq
             for event, at in _events(entry):
                 self.events += 1
+                self.view.apply(event, entry.seq, at)
                 self._event(event, entry.seq, at)
 
     def _event(self, event: Event, seq: int, at: Micros) -> None:
         match event:
-            case ObjectApplied(kind="ClusterQueue"):
-                self._queue(event)
-            case slices.WorkloadCreated():
-                self._created(event, at)
-            case s.QuotaReserved():
-                self._reserved(event, at)
-            case s.QuotaReleased():
-                self._released(event.workload, at)
-            case slices.JobResumed():
-                row = self.jobs.get(event.workload)
-                if row is not None:
-                    row.attempts = event.attempt
-            case slices.WorkloadFinished():
-                self._released(event.workload, at)
-                row = self.jobs.get(event.workload)
-                if row is not None and row.finished_at is None:
-                    row.finished_at, row.outcome = at, event.reason
+            case slices.WorkloadCreated() | slices.WorkloadFinished() | s.QuotaReleased():
+                self.first_at, self.last_at = self.first_at or at, at
             case s.Preempted():
-                self.preemptions.append(
-                    PreemptionRow(
-                        seq,
-                        at,
-                        self.job_name(event.workload),
-                        self.job_name(event.preemptor),
-                        event.rule,
-                        event.message,
-                    )
-                )
+                victim, preemptor = self._job_name(event.workload), self._job_name(event.preemptor)
+                self.preemptions.append(PreemptionRow(seq, at, victim, preemptor, event.rule))
+        for queue in self.view.cluster_queues.values():
+            for (flavor, resource), nominal in nominal_quota(queue).items():
+                if resource == RESOURCE:
+                    use = self.use.setdefault((queue.name, flavor), UseRow(nominal))
+                    use.change(queue.reservation.get((flavor, resource), 0), at)
+        if isinstance(event, s.QuotaReserved):
+            for flavor in {assigned.flavors.get(RESOURCE, "") for assigned in event.pod_sets} - {""}:
+                self.use[event.cluster_queue, flavor].jobs += 1
 
-    def job_name(self, key: WorkloadKey) -> str:
-        """Return the job of a workload, the key when unknown."""
-        row = self.jobs.get(key)
-        return row.name if row is not None else key
-
-    def _queue(self, event: ObjectApplied) -> None:
-        queue = msgspec.json.decode(event.object, type=kueue.ClusterQueue)
-        for group in queue.spec.resource_groups:
-            for flavor in group.flavors:
-                for quota in flavor.resources:
-                    if quota.name == RESOURCE:
-                        nominal = resource_value(RESOURCE, quota.nominal_quota)
-                        self.use.setdefault((event.name, flavor.name), UseRow(nominal))
-
-    def _created(self, event: slices.WorkloadCreated, at: Micros) -> None:
-        record = event.workload
-        name = record.job.key.partition("/")[2] if record.job is not None else record.name
-        self.jobs[record.key] = JobRow(name, record.queue_name, record.priority, record.created_at)
-        self.first_at = self.first_at or at
-        self.last_at = at
-
-    def _reserved(self, event: s.QuotaReserved, at: Micros) -> None:
-        row = self.jobs.get(event.workload)
-        if row is None:
-            return
-        row.started_at = at
-        row.cluster_queue = event.cluster_queue
-        row.usage = usage_of(event.pod_sets, (), {})
-        row.flavors = tuple(dict.fromkeys(flavor for flavor, _ in row.usage))
-        for (flavor, resource), amount in row.usage.items():
-            if resource == RESOURCE:
-                use = self.use.setdefault((event.cluster_queue, flavor), UseRow(0))
-                use.jobs += 1
-                use.change(amount, at)
-
-    def _released(self, key: WorkloadKey, at: Micros) -> None:
-        self.last_at = max(self.last_at, at)
-        row = self.jobs.get(key)
-        if row is None or row.started_at is None:
-            return
-        row.ran += at - row.started_at
-        row.started_at = None
-        for (flavor, resource), amount in row.usage.items():
-            if resource == RESOURCE:
-                self.use[row.cluster_queue, flavor].change(-amount, at)
-        row.usage = {}
+    def _job_name(self, key: WorkloadKey) -> str:
+        workload = self.view.workloads.get(key)
+        job = workload.record.job if workload is not None else None
+        return key if job is None else _name(job.key)
 
     # Checks and tables
 
     @property
-    def finished(self) -> int:
-        return sum(1 for row in self.jobs.values() if row.finished_at is not None)
+    def jobs(self) -> list[str]:
+        return [_name(key) for key in self.view.jobs]
+
+    @property
+    def unfinished(self) -> list[str]:
+        return [_name(job.key) for job in self.view.jobs.values() if not is_over(job)]
 
     @property
     def failed(self) -> list[str]:
-        return [row.name for row in self.jobs.values() if row.outcome == "Failed"]
+        return [row.name for row in self._rows() if row.outcome == Phase.FAILED]
 
     @property
     def queued(self) -> int:
         """How many jobs had to wait for quota for a noticeable time."""
-        return sum(1 for row in self.jobs.values() if row.waited_s(self.last_at) > 0.5)
+        return sum(1 for row in self._rows() if row.waited_s > 0.5)
 
     @property
     def borrowed(self) -> bool:
         return any(row.peak_borrowed > 0 for row in self.use.values())
+
+    def _rows(self) -> list[JobRow]:
+        return [self._row(job) for job in self.view.jobs.values()]
+
+    def _row(self, job: JobView) -> JobRow:
+        found = job_status(self.view, job)
+        end = found.finished_at or self.last_at
+        ran = job.ran_us + (end - found.admitted_at if found.admitted_at is not None else 0)
+        return JobRow(
+            _name(job.key),
+            found.queue_name,
+            ",".join(assigned_flavors(current(job))),
+            found.priority,
+            waited_s=max(end - found.created_at - ran, 0) / 1e6,
+            ran_s=ran / 1e6,
+            attempts=found.attempt,
+            outcome=str(found.phase) if is_over(job) else "unfinished",
+        )
 
     def job_table(self) -> list[str]:
         """Return a line per job."""
         columns = [
             Column[JobRow]("JOB", lambda r: r.name),
             Column[JobRow]("QUEUE", lambda r: r.queue),
-            Column[JobRow]("FLAVOR", lambda r: ",".join(r.flavors)),
+            Column[JobRow]("FLAVOR", lambda r: r.flavors),
             Column[JobRow]("PRIORITY", lambda r: str(r.priority), right=True),
-            Column[JobRow]("WAITED", lambda r: precise(r.waited_s(self.last_at)), right=True),
-            Column[JobRow]("RAN", lambda r: precise(r.ran / 1e6), right=True),
+            Column[JobRow]("WAITED", lambda r: precise(r.waited_s), right=True),
+            Column[JobRow]("RAN", lambda r: precise(r.ran_s), right=True),
             Column[JobRow]("ATTEMPTS", lambda r: str(r.attempts), right=True),
-            Column[JobRow]("OUTCOME", lambda r: r.outcome or "unfinished"),
+            Column[JobRow]("OUTCOME", lambda r: r.outcome),
         ]
-        return render(list(self.jobs.values()), columns)
+        return render(self._rows(), columns)
 
     def use_table(self) -> list[str]:
         """Return a line per queue and flavor."""
@@ -240,6 +193,10 @@ class Report:
             Column[PreemptionRow]("RULE", lambda r: r.rule),
         ]
         return render(self.preemptions, columns)
+
+
+def _name(key: str) -> str:
+    return key.partition("/")[2]
 
 
 def _events(entry: Entry) -> Iterator[tuple[Event, Micros]]:

@@ -14,14 +14,13 @@ import click
 
 from sluice.cli.cell.client import find_target
 from sluice.cli.cell.log_options import (
+    about_a_log,
     bar,
-    log_option,
     output_option,
     plain_errors,
     progress,
     sequence_of,
     show_json,
-    source_of,
 )
 from sluice.cli.kit.durations import utc
 from sluice.cli.kit.errors import CliError, plural
@@ -38,6 +37,9 @@ from sluice.replay.source.source import FileSource, ListSource, Source
 
 from .import_log import import_log
 from .log import log
+from .prepare import prepare
+
+log.add_command(prepare)
 
 MAX_GAPS = 1_000_000
 """Missing messages that an import stands something in for."""
@@ -49,28 +51,24 @@ MAX_GAPS = 1_000_000
 @click.option("--to", "until", metavar="SEQ|TIME", help="Last message; default: the last.")
 @click.option("-n", "--namespace", help="Of jobs, only those of this namespace.")
 @click.option("--redact", is_flag=True, help="Leave out what jobs run and say.")
-@log_option()
-@click.pass_context
+@about_a_log
 def export(
-    ctx: click.Context,
+    source: Source,
     output: Path,
     start: str | None,
     until: str | None,
     namespace: str | None,
     redact: bool,
-    file: Path | None,
 ) -> None:
     """Write the log to a file, compressed and checksummed; `-` writes to standard output.
 
     A name that ends in .jsonl is written as JSON lines.
     """
-    with plain_errors():
-        source = source_of(ctx, file)
-        first, last = _bounds(source, start, until)
-        keeps: Callable[[Entry], bool] = other_namespaces(namespace) if namespace else _all
-        note = f"namespace {namespace}" if namespace else ""
-        whole = not namespace and first == source.first and source.header.complete
-        count = _export(source, output, keeps, first, last, note=note, complete=whole, redact=redact)
+    first, last = _bounds(source, start, until)
+    keeps: Callable[[Entry], bool] = other_namespaces(namespace) if namespace else _all
+    note = f"namespace {namespace}" if namespace else ""
+    whole = not namespace and first == source.first and source.header.complete
+    count = _export(source, output, keeps, first, last, note=note, complete=whole, redact=redact)
     echo(f"{plural(count, 'message')} of {first} to {last} exported", err=True)
 
 
@@ -78,38 +76,35 @@ def export(
 @click.argument("output", type=click.Path(path_type=Path, allow_dash=True))
 @click.option("--workload", required=True, help="A workload or job.")
 @click.option("--redact", is_flag=True, help="Leave out what jobs run and say.")
-@log_option()
-@click.pass_context
-def extract(ctx: click.Context, output: Path, workload: str, redact: bool, file: Path | None) -> None:
+@about_a_log
+def extract(source: Source, output: Path, workload: str, redact: bool) -> None:
     """Cut out the least that the history of one workload depends on, as a log that decides itself again.
 
     What lies in other cohort trees goes, then what came after the workload's end, then every job and object
     without which each event about the workload still comes out as it is. Sequences and times stay. Of a long
     log the search for the least ends after some work; the last line says so, and how much is left.
     """
-    with plain_errors():
-        source = source_of(ctx, file)
-        with progress(source, "Looking") as show:
-            closure = Closure(source, workload, show)
-        if not closure.found:
-            near = did_you_mean(closure.key, [*closure.jobs, *closure.workloads])
-            raise CliError(f"the log has no workload or job {closure.key!r}.{near}")
-        if not output.parent.is_dir():
-            raise CliError(f"{output}: there is no folder {output.parent}")
-        found = Extract(source, closure)
-        with progress(source, "Reading") as show:
-            found.read(show)
-        with bar("Cutting", found.length) as show:
-            entries = found.cut(show)
-        if not found.exact:
-            echo(
-                "This code decides otherwise than what wrote the log, so all commits are kept as they are.",
-                err=True,
-            )
-        note = f"extract of {closure.key}"
-        part = ListSource(entries, source.name)
-        part.header = source.header
-        count = _export(part, output, _all, part.first, part.end, note=note, complete=False, redact=redact)
+    with progress(source, "Looking") as show:
+        closure = Closure(source, workload, show)
+    if not closure.found:
+        near = did_you_mean(closure.key, [*closure.jobs, *closure.workloads])
+        raise CliError(f"the log has no workload or job {closure.key!r}.{near}")
+    if not output.parent.is_dir():
+        raise CliError(f"{output}: there is no folder {output.parent}")
+    found = Extract(source, closure)
+    with progress(source, "Reading") as show:
+        found.read(show)
+    with bar("Cutting", found.length) as show:
+        entries = found.cut(show)
+    if not found.exact:
+        echo(
+            "This code decides otherwise than what wrote the log, so all commits are kept as they are.",
+            err=True,
+        )
+    note = f"extract of {closure.key}"
+    part = ListSource(entries, source.name)
+    part.header = source.header
+    count = _export(part, output, _all, part.first, part.end, note=note, complete=False, redact=redact)
     echo(_kept(found, count), err=True)
 
 
@@ -240,15 +235,12 @@ def import_command(ctx: click.Context, file: Path) -> None:
 
 
 @log.command()
-@log_option()
+@about_a_log
 @output_option()
-@click.pass_context
-def lint(ctx: click.Context, file: Path | None, output: str) -> None:
+def lint(source: Source, output: str) -> None:
     """Check every invariant, and look for preemption loops and thrashing; exit code 1 for violations."""
-    with plain_errors():
-        source = source_of(ctx, file)
-        with progress(source, "Checking") as show:
-            wrong, warned = linting.lint(source, show)
+    with progress(source, "Checking") as show:
+        wrong, warned = linting.lint(source, show)
     if output == "json":
         show_json(
             {

@@ -2,11 +2,10 @@
 
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import click
 
-from sluice.cli.cell.log_options import at_option, log_option, plain_errors, sequence_of, source_of
+from sluice.cli.cell.log_options import about_a_log, at_option, sequence_of
 from sluice.cli.kit.durations import utc
 from sluice.cli.kit.errors import CliError
 from sluice.cli.kit.output import to_yaml
@@ -219,15 +218,12 @@ def _edit_lines() -> None:
 
 @click.command()
 @at_option()
-@log_option()
-@click.pass_context
-def shell(ctx: click.Context, at: str | None, file: Path | None) -> None:
+@about_a_log
+def shell(source: Source, at: str | None) -> None:
     """Step through the log event by event, forward and back, with the state beside it.
 
     n and b step forward and back (n 10: ten), m and mb by messages, g goes to a sequence or time, f NAME to
     the next event about a job or queue; s shows the state, s NAME one thing, w NAME explains why; ? has all.
     Commands may come from a pipe, too.
     """
-    with plain_errors():
-        source = source_of(ctx, file)
-        Shell(source, sequence_of(source, at) if at else source.first).run()
+    Shell(source, sequence_of(source, at) if at else source.first).run()

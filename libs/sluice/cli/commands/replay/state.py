@@ -7,9 +7,9 @@ from typing import Any
 import click
 
 from sluice.cli.cell.log_options import (
+    about_a_log,
     at_option,
     bar,
-    log_option,
     moment_of,
     output_option,
     plain_errors,
@@ -32,7 +32,7 @@ from sluice.replay.views import diff as differing
 @click.command("state")
 @click.argument("name", required=False)
 @at_option()
-@log_option()
+@about_a_log
 @output_option()
 @click.option(
     "--show",
@@ -42,12 +42,10 @@ from sluice.replay.views import diff as differing
     help="All of this kind, and nothing else; may be given more than once.",
 )
 @click.option("--no-snapshots", is_flag=True, help="Fold from the start.")
-@click.pass_context
 def state(
-    ctx: click.Context,
+    source: Source,
     name: str | None,
     at: str | None,
-    file: Path | None,
     output: str,
     sections: tuple[str, ...],
     no_snapshots: bool,
@@ -66,12 +64,10 @@ def state(
     """
     if name and sections:
         raise CliError("want a NAME or --show, not both", exit_code=EXIT_USAGE)
-    with plain_errors():
-        source = source_of(ctx, file)
-        seq = sequence_of(source, at)
-        head: dict[str, Any] = {"sequence": seq, "at": rfc3339(moment_of(source, seq))}
-        with progress(source, "Folding", seq) as show:
-            found = _state(source, seq, name, sections, output, snapshots=not no_snapshots, show=show)
+    seq = sequence_of(source, at)
+    head: dict[str, Any] = {"sequence": seq, "at": rfc3339(moment_of(source, seq))}
+    with progress(source, "Folding", seq) as show:
+        found = _state(source, seq, name, sections, output, snapshots=not no_snapshots, show=show)
     if output == "json":
         show_json(head | found)
     elif name:
@@ -115,10 +111,9 @@ def _state(
 @click.command()
 @click.argument("before", metavar="SEQ|TIME")
 @click.argument("after", metavar="SEQ|TIME")
-@log_option()
+@about_a_log
 @output_option()
-@click.pass_context
-def diff(ctx: click.Context, before: str, after: str, file: Path | None, output: str) -> None:
+def diff(source: Source, before: str, after: str, output: str) -> None:
     """Show what changed between two points, per kind.
 
     Who was admitted, evicted, migrated, resized or finished; which jobs came and went; checks, queues'
@@ -129,14 +124,12 @@ def diff(ctx: click.Context, before: str, after: str, file: Path | None, output:
       sluice replay diff 4711 4800
       sluice replay diff 2026-01-06T14:00Z 2026-01-06T15:00Z -o json
     """
-    with plain_errors():
-        source = source_of(ctx, file)
-        first, last = sequence_of(source, before), sequence_of(source, after)
-        with progress(source, "Folding", max(first, last)) as show:
-            states_ = overview.both(source, first, last, progress=show)
-        with bar("Comparing", differing.STEPS) as show:
-            found = overview.compared(*states_, progress=show)
-        moments = [f"{seq}, {rfc3339(moment_of(source, seq))}" for seq in (first, last)]
+    first, last = sequence_of(source, before), sequence_of(source, after)
+    with progress(source, "Folding", max(first, last)) as show:
+        states_ = overview.both(source, first, last, progress=show)
+    with bar("Comparing", differing.STEPS) as show:
+        found = overview.compared(*states_, progress=show)
+    moments = [f"{seq}, {rfc3339(moment_of(source, seq))}" for seq in (first, last)]
     if output == "json":
         show_json({"before": first, "after": last, **differing.whole(found)})
     else:

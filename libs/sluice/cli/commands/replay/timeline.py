@@ -5,11 +5,9 @@ from pathlib import Path
 import click
 
 from sluice.cli.cell.log_options import (
-    log_option,
-    plain_errors,
+    about_a_log,
     progress,
     show_json,
-    source_of,
     write_picture,
 )
 from sluice.cli.kit import timeline_svg
@@ -18,6 +16,7 @@ from sluice.core.scheduler.decider import Scheduler
 from sluice.core.world.model import World
 from sluice.replay.explain.why import find
 from sluice.replay.history import causes
+from sluice.replay.source.source import Source
 from sluice.replay.source.time_travel import configured_at, scheduler_at
 
 from .why import happening_line
@@ -25,26 +24,23 @@ from .why import happening_line
 
 @click.command()
 @click.argument("name")
-@log_option()
+@about_a_log
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
 @click.option("--svg", type=click.Path(path_type=Path, dir_okay=False), help="Draw it into this file.")
-@click.pass_context
-def timeline(ctx: click.Context, name: str, file: Path | None, output: str, svg: Path | None) -> None:
+def timeline(source: Source, name: str, output: str, svg: Path | None) -> None:
     """Show all that happened to a job, workload, cluster queue or cohort, in order."""
-    with plain_errors():
-        source = source_of(ctx, file)
-        with progress(source, "Configuring") as show:
-            world = configured_at(source, Scheduler(), source.end, show).world
-        queues = _queues(world, name)
-        with progress(source, "Reading") as show:
-            if queues:
-                found = causes.history_of_queues(source, _locals(world, queues), queues, show)
-            else:
-                found = causes.history(source, [name if "/" in name else f"default/{name}"], show)
-            if not found:
-                find(scheduler_at(source, source.end, progress=show).state, name)
-        if svg is not None:
-            write_picture(svg, timeline_svg.timeline(found, name, _flavors(world)))
+    with progress(source, "Configuring") as show:
+        world = configured_at(source, Scheduler(), source.end, show).world
+    queues = _queues(world, name)
+    with progress(source, "Reading") as show:
+        if queues:
+            found = causes.history_of_queues(source, _locals(world, queues), queues, show)
+        else:
+            found = causes.history(source, [name if "/" in name else f"default/{name}"], show)
+        if not found:
+            find(scheduler_at(source, source.end, progress=show).state, name)
+    if svg is not None:
+        write_picture(svg, timeline_svg.timeline(found, name, _flavors(world)))
     if output == "json":
         show_json([vars(h) for h in found])
     else:

@@ -1,17 +1,14 @@
 """`sluice replay verify|bisect`: is what we run still deciding as it did, and keeping what it promises?"""
 
 import sys
-from pathlib import Path
 
 import click
 
 from sluice.cli.cell.log_options import (
-    log_option,
+    about_a_log,
     output_option,
-    plain_errors,
     progress,
     show_json,
-    source_of,
 )
 from sluice.cli.kit import run_text
 from sluice.cli.kit.durations import utc
@@ -20,6 +17,7 @@ from sluice.cli.kit.suggest import did_you_mean
 from sluice.cli.kit.terminal import echo
 from sluice.replay.lint import lint
 from sluice.replay.simulate import report
+from sluice.replay.source.source import Source
 from sluice.replay.source.time_travel import deciders
 from sluice.replay.verify import whole_log
 
@@ -27,15 +25,13 @@ CHECKS = (*lint.INVARIANTS, *lint.WARNINGS)
 
 
 @click.command()
-@log_option()
+@about_a_log
 @output_option()
 @click.option("--service", "writers", multiple=True, help="Only this one: scheduler, slices. Default: all.")
 @click.option("--from", "start", type=click.Choice(["start", "snapshot"]), default="start", show_default=True)
 @click.option("--from-seq", type=click.IntRange(1), help="With --from snapshot: the newest not after this.")
-@click.pass_context
 def verify(
-    ctx: click.Context,
-    file: Path | None,
+    source: Source,
     output: str,
     writers: tuple[str, ...],
     start: str,
@@ -45,18 +41,16 @@ def verify(
 
     The first difference ends a service's check, with exit code 1.
     """
-    with plain_errors():
-        source = source_of(ctx, file)
-        known = {decider.writer: decider for decider in deciders()}
-        for writer in writers:
-            if writer not in known:
-                raise CliError(f"no service {writer!r}.{did_you_mean(writer, known)}", exit_code=EXIT_USAGE)
-        starts: list[whole_log.Start] = []
-        for writer in writers or known:
-            fold = source.snapshot(known[writer], from_seq or source.end) if start == "snapshot" else None
-            starts.append((known[writer], fold))
-        with progress(source, "Deciding") as show:
-            found = whole_log.check_all(source, starts, show)
+    known = {decider.writer: decider for decider in deciders()}
+    for writer in writers:
+        if writer not in known:
+            raise CliError(f"no service {writer!r}.{did_you_mean(writer, known)}", exit_code=EXIT_USAGE)
+    starts: list[whole_log.Start] = []
+    for writer in writers or known:
+        fold = source.snapshot(known[writer], from_seq or source.end) if start == "snapshot" else None
+        starts.append((known[writer], fold))
+    with progress(source, "Deciding") as show:
+        found = whole_log.check_all(source, starts, show)
     if output == "json":
         show_json([report.checked(checked) for checked in found])
     else:
@@ -73,18 +67,15 @@ def verify(
     required=True,
     help=f"One of {', '.join({**lint.INVARIANTS, **lint.WARNINGS})}.",
 )
-@log_option()
+@about_a_log
 @output_option()
-@click.pass_context
-def bisect(ctx: click.Context, name: str, file: Path | None, output: str) -> None:
+def bisect(source: Source, name: str, output: str) -> None:
     """Find the first event that broke an invariant; exit code 1 if there is one."""
     if name not in CHECKS:
         near = did_you_mean(name, CHECKS)
         raise CliError(f"no invariant {name!r}: there are {', '.join(CHECKS)}.{near}", exit_code=EXIT_USAGE)
-    with plain_errors():
-        source = source_of(ctx, file)
-        with progress(source, "Looking") as show:
-            found = lint.first_violation(source, name, show)
+    with progress(source, "Looking") as show:
+        found = lint.first_violation(source, name, show)
     if output == "json":
         show_json(None if found is None else lint.plain(found))
     elif found is None:

@@ -8,14 +8,12 @@ import msgspec
 
 from sluice.api.errors import FieldError
 from sluice.cli.cell.log_options import (
+    about_a_log,
     at_option,
-    log_option,
     output_option,
-    plain_errors,
     progress,
     sequence_of,
     show_json,
-    source_of,
 )
 from sluice.cli.cell.selectors import namespace_option
 from sluice.cli.kit.durations import utc
@@ -63,12 +61,9 @@ from sluice.replay.source.time_travel import (
 @click.argument("workload")
 @namespace_option()
 @at_option()
-@log_option()
+@about_a_log
 @output_option()
-@click.pass_context
-def why(
-    ctx: click.Context, workload: str, namespace: str, at: str | None, file: Path | None, output: str
-) -> None:
+def why(source: Source, workload: str, namespace: str, at: str | None, output: str) -> None:
     """Explain why WORKLOAD (or a job's) is pending, now or at any sequence or time.
 
     Shows what it asks for and what there is, its place in the queue, who holds what is short and why they
@@ -81,14 +76,12 @@ def why(
       sluice why train --at 2026-01-06T14:03 -l tuesday.slog -o json
     """
     workload = _within(namespace, workload)
-    with plain_errors():
-        source = source_of(ctx, file)
-        seq = sequence_of(source, at)
-        with progress(source, "Reading", seq) as show:
-            fold = scheduler_at(source, seq, progress=show)
-            report = explain(
-                fold.state, workload, seq, fold.at, others=_others(source, seq, fold, workload, show)
-            )
+    seq = sequence_of(source, at)
+    with progress(source, "Reading", seq) as show:
+        fold = scheduler_at(source, seq, progress=show)
+        report = explain(
+            fold.state, workload, seq, fold.at, others=_others(source, seq, fold, workload, show)
+        )
     if output == "json":
         show_json(report.plain())
     else:
@@ -116,19 +109,16 @@ def _others(source: Source, seq: int, fold: Fold[SchedulerState], name: str, sho
 @click.command("who-preempted")
 @click.argument("workload")
 @namespace_option()
-@log_option()
+@about_a_log
 @output_option()
-@click.pass_context
-def who_preempted(ctx: click.Context, workload: str, namespace: str, file: Path | None, output: str) -> None:
+def who_preempted(source: Source, workload: str, namespace: str, output: str) -> None:
     """Say who preempted a workload or job, when, and by which rule."""
     workload = _within(namespace, workload)
     key = workload if "/" in workload else f"default/{workload}"
-    with plain_errors():
-        source = source_of(ctx, file)
-        with progress(source, "Reading") as show:
-            found = causes.preemptions_of(source, key, show)
-            if not found and not causes.history(source, (key,), show):
-                find(scheduler_at(source, source.end, progress=show).state, workload)
+    with progress(source, "Reading") as show:
+        found = causes.preemptions_of(source, key, show)
+        if not found and not causes.history(source, (key,), show):
+            find(scheduler_at(source, source.end, progress=show).state, workload)
     if output == "json":
         show_json([{"seq": h.seq, "at": h.at, **h.data} for h in found])
     elif not found:
@@ -144,7 +134,7 @@ def who_preempted(ctx: click.Context, workload: str, namespace: str, file: Path 
 @click.command()
 @click.argument("event", type=click.IntRange(1), metavar="SEQ")
 @click.argument("about", default="", metavar="[NAME]")
-@log_option()
+@about_a_log
 @output_option()
 @click.option(
     "-n",
@@ -154,17 +144,14 @@ def who_preempted(ctx: click.Context, workload: str, namespace: str, file: Path 
     show_default=True,
     help="Causes and consequences shown.",
 )
-@click.pass_context
-def trace(ctx: click.Context, event: int, about: str, file: Path | None, output: str, limit: int) -> None:
+def trace(source: Source, event: int, about: str, output: str, limit: int) -> None:
     """Follow the message at SEQ back to its first cause, and on to what came of it.
 
     A commit may hold many events; NAME, a job, workload or queue, leaves out what is not about it.
     """
-    with plain_errors():
-        source = source_of(ctx, file)
-        sequence_of(source, str(event))
-        with progress(source, "Reading") as show:
-            found = tracing.trace(source, event, about=about, limit=limit, back=limit, progress=show)
+    sequence_of(source, str(event))
+    with progress(source, "Reading") as show:
+        found = tracing.trace(source, event, about=about, limit=limit, back=limit, progress=show)
     if output == "json":
         rows = {
             "causes": found.causes,
@@ -204,45 +191,42 @@ def happening_line(h: causes.Happening, *, indent: int = 0, mark: str = " ") -> 
     help="The job's manifest; - is standard input.",
 )
 @at_option()
-@log_option()
+@about_a_log
 @output_option()
-@click.pass_context
-def simulate(ctx: click.Context, filename: Path, at: str | None, file: Path | None, output: str) -> None:
+def simulate(source: Source, filename: Path, at: str | None, output: str) -> None:
     """Say what would become of a job if it were submitted: where it would run, whom it would preempt.
 
     Nothing is submitted. Preempted workloads are taken to stop at once. In a queue with concurrent admission
     the job's variants race as they would. Of an elastic job that runs already, it says what would become of
     its new size.
     """
-    with plain_errors():
-        source = source_of(ctx, file)
-        seq = sequence_of(source, at)
-        with progress(source, "Reading", seq) as show:
-            fold = scheduler_at(source, seq, progress=show)
-            jobs = configured_at(source, SliceAggregator(), seq, show)
-            submission = _submission(filename)
-            record = _record(submission, filename, jobs, seq, fold.at)
-            job = f"{record.namespace}/{_job_name(record)}"
-            running = resize.workload_of(fold.state, job)
-            resizes = running is not None and resize.is_resize(fold.state, running, record)
-            races = racing_sandbox.policy_for(fold.state, record) is not None and not resizes
-            families = variants_at(source, seq, progress=show).state if races else None
-            remaining: Mapping[str, int] = {}
-            if resizes:
-                slices = fold_at(source, SliceAggregator(), seq, progress=show).state
-                remaining = left_in(slices, JobKey(job), submission)
-        events: tuple[Event, ...] = (WorkloadCreated(cause=seq, workload=record),)
-        if running is not None and resizes:
-            grown = resize.growth(fold.state, running, record, seq, remaining)
-            if grown is None:
-                _shrinks(job, running, record, output)
-                return
-            record, events = grown
-        if families is not None:
-            outcome = racing_sandbox.Race(fold.state, families, seq, fold.at).run(record)
-        else:
-            laboratory = Laboratory(fold.state, seq, fold.at)
-            outcome = laboratory.attempt(events, record.key)
+    seq = sequence_of(source, at)
+    with progress(source, "Reading", seq) as show:
+        fold = scheduler_at(source, seq, progress=show)
+        jobs = configured_at(source, SliceAggregator(), seq, show)
+        submission = _submission(filename)
+        record = _record(submission, filename, jobs, seq, fold.at)
+        job = f"{record.namespace}/{_job_name(record)}"
+        running = resize.workload_of(fold.state, job)
+        resizes = running is not None and resize.is_resize(fold.state, running, record)
+        races = racing_sandbox.policy_for(fold.state, record) is not None and not resizes
+        families = variants_at(source, seq, progress=show).state if races else None
+        remaining: Mapping[str, int] = {}
+        if resizes:
+            slices = fold_at(source, SliceAggregator(), seq, progress=show).state
+            remaining = left_in(slices, JobKey(job), submission)
+    events: tuple[Event, ...] = (WorkloadCreated(cause=seq, workload=record),)
+    if running is not None and resizes:
+        grown = resize.growth(fold.state, running, record, seq, remaining)
+        if grown is None:
+            _shrinks(job, running, record, output)
+            return
+        record, events = grown
+    if families is not None:
+        outcome = racing_sandbox.Race(fold.state, families, seq, fold.at).run(record)
+    else:
+        laboratory = Laboratory(fold.state, seq, fold.at)
+        outcome = laboratory.attempt(events, record.key)
     if output == "json":
         show_json(msgspec.to_builtins(outcome))
         return

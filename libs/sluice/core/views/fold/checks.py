@@ -100,5 +100,3 @@ CHECK_FOLDS: dict[type[Event], Callable[[State, Any, int, Micros], None]] = {
     ChecksWithdrawn: _withdrawn,
     VerdictIgnored: _ignored,
 }
-
-__all__ = ["CHECK_FOLDS"]

@@ -107,16 +107,3 @@ def goes_on(
     if last is None or last.admitted_at is not None:
         return None
     return last._replace(target=flavors_of(assignment), variant=variant, admitted_at=at)
-
-
-__all__ = [
-    "condition",
-    "dequeue",
-    "enqueue",
-    "flavors_of",
-    "goes_on",
-    "remember",
-    "set_active",
-    "stops",
-    "told",
-]

@@ -135,5 +135,3 @@ CONFIG_FOLDS: dict[type[Event], Callable[[State, Any, int, Micros], None]] = {
     ObjectApplied: _applied,
     ObjectDeleted: _object_deleted,
 }
-
-__all__ = ["CONFIG_FOLDS"]

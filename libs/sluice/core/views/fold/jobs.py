@@ -44,5 +44,3 @@ JOB_FOLDS: dict[type[Event], Callable[[State, Any, int, Micros], None]] = {
     JobSuspended: _suspended,
     WorkloadSliceWithdrawn: _slice_withdrawn,
 }
-
-__all__ = ["JOB_FOLDS"]

@@ -82,5 +82,3 @@ TOTAL_FOLDS: dict[type[Event], Callable[[State, Any, Micros], None]] = {
     WorkloadsParked: _verdict,
     **VARIANT_TOTAL_FOLDS,
 }
-
-__all__ = ["TOTAL_FOLDS", "queue_name"]

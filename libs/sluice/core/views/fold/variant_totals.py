@@ -126,5 +126,3 @@ VARIANT_TOTAL_FOLDS: dict[type[Event], Callable[[State, Any, Micros], None]] = {
     VariantDeleted: _switched,
     WorkloadPodsReady: _ready,
 }
-
-__all__ = ["VARIANT_TOTAL_FOLDS"]

@@ -13,6 +13,7 @@ from sluice.core.views.holding import give_back
 from sluice.core.views.records import PendingReason
 from sluice.core.views.state import State
 from sluice.core.workload import reasons as ev
+from sluice.core.world.preemption_turns import gate_moved
 from sluice.events.base import Event, Micros
 from sluice.events.variants import (
     ParentAdmitted,
@@ -157,13 +158,8 @@ def _gate(state: State, event: PreemptionGateOpened | PreemptionGateClosed, seq:
     if parent is not None:
         remember(parent, event, seq, at)
     opened = isinstance(event, PreemptionGateOpened)
-    begins = variant.spent if isinstance(event, PreemptionGateOpened) else not event.spent
-    variant.spent = not opened and not begins
+    gate_moved(variant, parent.variants.values() if parent is not None else (), event)
     variant.turn = seq if opened and variant.assignment is None else 0
-    if begins and parent is not None:
-        # All have had their turn, or nobody needs one any more: the next round, as the scheduler has it.
-        for other in parent.variants.values():
-            other.spent = False
     variant.gates = {**variant.gates, event.gate: (opened, at)}
     if opened and "BlockedOnPreemptionGates" in variant.conditions:
         message = "The preemption gate is open"
@@ -185,5 +181,3 @@ VARIANT_FOLDS: dict[type[Event], Callable[[State, Any, int, Micros], None]] = {
     VariantDeleted: _deleted,
     VariantUpdated: _updated,
 }
-
-__all__ = ["VARIANT_FOLDS"]

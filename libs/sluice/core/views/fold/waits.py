@@ -39,6 +39,3 @@ def ran(state: State, workload: WorkloadView, at: Micros) -> None:
     job = state.jobs.get(workload.record.job.key) if workload.record.job is not None else None
     if job is not None:
         job.ran_us += took
-
-
-__all__ = ["admitted", "ran", "reserved"]

@@ -380,7 +380,7 @@ def _pending(state: State, event: PendingReasonChanged, seq: int, at: Micros) ->
 
 
 def _parked(state: State, event: WorkloadsParked, seq: int, at: Micros) -> None:
-    verdict = PendingReason(event.reason, event.message, seq, at)
+    verdict = PendingReason(event.reason, event.message, seq, at, aside=event.aside)
     for key in event.workloads:
         workload = state.workloads.get(key)
         if workload is None:
@@ -400,7 +400,7 @@ def _parked(state: State, event: WorkloadsParked, seq: int, at: Micros) -> None:
 def _preemption_issued(state: State, event: PreemptionIssued, seq: int, at: Micros) -> None:
     workload = told(state, event, seq, at)
     if workload is not None:
-        workload.pending = PendingReason(event.reason, event.message, seq, at)
+        workload.pending = PendingReason(event.reason, event.message, seq, at, preempts=True)
 
 
 def _preemptions_begun(state: State, event: PendingPreemptionsIssued, seq: int, at: Micros) -> None:
@@ -449,5 +449,3 @@ WORKLOAD_FOLDS: dict[type[Event], Callable[[State, Any, int, Micros], object]] =
     WorkloadUpdated: _updated,
     WorkloadsParked: _parked,
 }
-
-__all__ = ["WORKLOAD_FOLDS", "deactivated", "remove"]

@@ -205,6 +205,3 @@ _REASONS: Mapping[type[Event], str] = {
 
 def _suffix(message: str) -> str:
     return f": {message}" if message else ""
-
-
-__all__ = ["Notice", "notices"]

@@ -1,7 +1,7 @@
 """A job as its owner sees it: one phase, its workload, its place in the queue."""
 
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sluice.core.views.records import JobView, WorkloadView
 from sluice.core.views.state import State
@@ -10,7 +10,7 @@ from sluice.events.base import JobKey, Micros, WorkloadKey
 
 from .pending import why_pending
 from .phase import WorkloadPhase, workload_phase
-from .unadmitted import told
+from .unadmitted import assigned_flavors, told
 
 
 class Phase(StrEnum):
@@ -73,6 +73,27 @@ def job_status(view: State, job: JobView) -> JobStatus:
         message=message,
         evictions=sum(workload.evictions.values()),
     )
+
+
+def status_fields(status: JobStatus, job: JobView) -> dict[str, Any]:
+    """Return what is shown of a job's status, wherever it is; readers leave out what is empty."""
+    workload = current(job)
+    return {
+        "phase": str(status.phase),
+        "queue": status.queue_name,
+        "clusterQueue": status.cluster_queue,
+        "priority": status.priority,
+        "priorityClass": workload.record.priority_class,
+        "workload": status.workload.partition("/")[2],
+        "attempts": status.attempt,
+        "executor": job.executor,
+        "evictions": status.evictions,
+        "reason": status.reason,
+        "message": status.message,
+        "flavors": assigned_flavors(workload),
+        "podSets": [{"name": pod_set.name, "count": pod_set.count} for pod_set in workload.record.pod_sets],
+        "pods": sum(pod_set.count for pod_set in workload.record.pod_sets),
+    }
 
 
 def current(job: JobView) -> WorkloadView:
@@ -145,4 +166,4 @@ def because(view: State, workload: WorkloadView) -> Reason:
     return said.reason, said.message
 
 
-__all__ = ["JobStatus", "Phase", "because", "current", "is_over", "job_status", "phase_of"]
+__all__ = ["Phase", "because", "current", "is_over", "job_status", "phase_of", "status_fields"]

@@ -4,7 +4,7 @@ from sluice.api import kueue
 from sluice.core.variants.decide import why_inactive
 from sluice.core.variants.state import Family, Variant, policy_of, restricted
 from sluice.core.views.peers import peers_of, why_barred, yields
-from sluice.core.views.records import PendingReason, WorkloadView
+from sluice.core.views.records import ClusterQueueView, PendingReason, WorkloadView
 from sluice.core.views.state import State
 from sluice.core.workload.pending_reasons import (
     ADMISSION_GATED,
@@ -44,8 +44,7 @@ def why_pending(view: State, workload: WorkloadView) -> Reason:
         return why_unadmitted(view, workload)
     recorded = _recorded(view, workload)
     derived = _derived(workload)
-    is_variant = derived is None and workload.record.parent is not None
-    if is_variant and (why := why_barred(view, workload) or yields(view, workload)):
+    if derived is None and (why := _why_barred(view, workload)):
         return (PENDING_EVALUATION, why)
     if workload.parent and derived is None:
         return _family_pending(view, workload)
@@ -61,8 +60,10 @@ def why_pending(view: State, workload: WorkloadView) -> Reason:
         return _delayed(view, workload) or derived
     if recorded is None or not _may_be_so(view, recorded.reason):
         return _pending_evaluation(view, workload)
+    if recorded.preempts and _is_superseded(view, workload):
+        return _pending_evaluation(view, workload)
     queue = workload.local_queue.cluster_queue
-    if queue is not None and (over := OVER.get(recorded.message)) and not view.preempts(queue):
+    if queue is not None and (over := OVER.get(recorded.message)) and not _preempts(view, queue):
         # Nobody is looked at when that preemption is over, unless something becomes free that could help.
         return (recorded.reason, f"{over} (said at {timestamp(recorded.at)})")
     return (recorded.reason, recorded.message)
@@ -70,6 +71,55 @@ def why_pending(view: State, workload: WorkloadView) -> Reason:
 
 def _may_be_so(view: State, reason: str) -> bool:
     return reason not in _ALWAYS_DERIVED and may_be_so_still(reason, view.config, view.awaits_pods)
+
+
+def _preempts(view: State, queue: ClusterQueueView) -> bool:
+    """Does anybody in the queue wait for those whom it preempts?"""
+    return any(
+        _derived(workload) is None
+        and (said := _recorded(view, workload)) is not None
+        and said.preempts
+        and not _why_barred(view, workload)
+        and not _is_superseded(view, workload)
+        for workload in view.preemptors(queue)
+    )
+
+
+def _why_barred(view: State, workload: WorkloadView) -> str:
+    """Return for what sibling a variant waits, '' if for none (CA10, CA11)."""
+    return (
+        (why_barred(view, workload) or yields(view, workload)) if workload.record.parent is not None else ""
+    )
+
+
+def _is_superseded(view: State, preemptor: WorkloadView) -> bool:
+    """Has somebody come before a preemptor in a StrictFIFO queue? Then nothing is kept for it any more.
+
+    Nobody looks at it, nor says so, as long as it is not at the head.
+    """
+    queue = preemptor.local_queue.cluster_queue
+    if queue is None or queue.spec is None or queue.spec.queueing_strategy != "StrictFIFO":
+        return False
+    mine = _order(view, preemptor)
+    return any(
+        _order(view, other) < mine and _blocks(view, other)
+        for local in queue.local_queues.values()
+        for other in map(view.workloads.__getitem__, local.pending)
+    )
+
+
+def _blocks(view: State, workload: WorkloadView) -> bool:
+    """Do those behind it in a StrictFIFO queue wait for a workload that has no quota?"""
+    if _why_not_queued(workload) is not None:
+        return False
+    key = workload.record.replaces
+    old = view.workloads.get(key) if key is not None else None
+    if old is not None and old.finished_at is None:
+        queue = workload.local_queue.cluster_queue
+        if old.evicted or old.preemptions_pending or not old.holds_quota or old.cluster_queue is not queue:
+            return False  # it queues when that one has gone, or has quota of this queue that it keeps
+    said = _recorded(view, workload)
+    return said is None or not said.aside
 
 
 def _pending_evaluation(view: State, workload: WorkloadView) -> Reason:
@@ -128,6 +178,8 @@ def _recorded(view: State, workload: WorkloadView) -> PendingReason | None:
     since = max(queue.changed_seq, view.settings_seq)
     if own is not None and own.seq < max(local.changed_seq, since):
         own = None
+    if own is not None and own.preempts:
+        return own  # those that were its equals wait for something else
     if shared is not None and shared.seq < since:
         shared = None
     if shared is None or (own is not None and own.seq > shared.seq):
@@ -136,6 +188,14 @@ def _recorded(view: State, workload: WorkloadView) -> PendingReason | None:
 
 
 def _derived(workload: WorkloadView) -> Reason | None:
+    found = _why_not_queued(workload)
+    if workload.record.misconfigured and (found is None or found[0] == ADMISSION_GATED):
+        # Whatever opens its gates: its resources are inadmissible.
+        return (MISCONFIGURED, workload.record.misconfigured)
+    return found
+
+
+def _why_not_queued(workload: WorkloadView) -> Reason | None:
     if not workload.active:
         return (DEACTIVATED, deactivation_message(workload.inactive_because))
     requeued = workload.conditions.get("Requeued")
@@ -143,7 +203,7 @@ def _derived(workload: WorkloadView) -> Reason | None:
         return (ON_HOLD, requeued.message)
     local = workload.local_queue
     queue = local.cluster_queue
-    found = reason_of(
+    return reason_of(
         workload.record.queue_name,
         workload.record.annotations.get(GATED_BY_ANNOTATION, ""),
         local_stop_policy=(local.spec.stop_policy or "None") if local.spec is not None else None,
@@ -152,10 +212,6 @@ def _derived(workload: WorkloadView) -> Reason | None:
         terminating=queue is not None and queue.terminating,
         queue_active=queue is not None and (queue.active is None or queue.active.active),
     )
-    if workload.record.misconfigured and (found is None or found[0] == ADMISSION_GATED):
-        # Whatever opens its gates: its resources are inadmissible.
-        return (MISCONFIGURED, workload.record.misconfigured)
-    return found
 
 
 def _why_inactive(view: State, variant: WorkloadView) -> str:
@@ -251,6 +307,3 @@ def _order(view: State, workload: WorkloadView) -> tuple[int, Micros, str]:
         return (-effective_priority(record, view.config), record.created_at, identity)
     created_at = record.created_at if workload.order_at is None else workload.order_at
     return (-effective_priority(record, view.config), created_at, record.uid)
-
-
-__all__ = ["no_variant", "position", "positions", "why_pending"]

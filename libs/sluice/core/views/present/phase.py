@@ -6,7 +6,7 @@ from sluice.core.views.records import WorkloadView
 
 from .unadmitted import reserving
 
-__all__ = ["WorkloadPhase", "workload_phase"]
+__all__ = ["WorkloadPhase", "phase_by", "workload_phase"]
 
 
 class WorkloadPhase(StrEnum):
@@ -30,13 +30,30 @@ def workload_phase(workload: WorkloadView) -> WorkloadPhase:
     """Return the phase of a workload, parents and variants among them (CA7)."""
     conditions = workload.conditions
     finished = conditions.get("Finished")
-    if finished is not None:
-        return WorkloadPhase.FAILED if finished.reason == "Failed" else WorkloadPhase.FINISHED
-    if workload.evicted and "Evicted" in conditions:
+    if finished is not None and finished.reason == "Failed":
+        return WorkloadPhase.FAILED
+    admitted, ready = workload.admitted_at is not None, conditions.get("PodsReady")
+    races = workload.parent and not admitted and reserving(workload)
+    return phase_by(
+        finished=finished is not None,
+        evicted=workload.evicted and "Evicted" in conditions,
+        admitted=admitted,
+        ready=ready is not None and ready.status,
+        reserved=workload.assignment is not None or bool(races),
+        active=workload.active,
+    )
+
+
+def phase_by(
+    *, finished: bool, evicted: bool, admitted: bool, ready: bool, reserved: bool, active: bool
+) -> WorkloadPhase:
+    """Return the phase of what is all this at once, but for how it ended."""
+    if finished:
+        return WorkloadPhase.FINISHED
+    if evicted:
         return WorkloadPhase.EVICTED
-    if workload.admitted_at is not None:
-        ready = conditions.get("PodsReady")
-        return WorkloadPhase.RUNNING if ready is not None and ready.status else WorkloadPhase.ADMITTED
-    if workload.assignment is not None or (workload.parent and reserving(workload)):
+    if admitted:
+        return WorkloadPhase.RUNNING if ready else WorkloadPhase.ADMITTED
+    if reserved:
         return WorkloadPhase.RESERVED
-    return WorkloadPhase.PENDING if workload.active else WorkloadPhase.INACTIVE
+    return WorkloadPhase.PENDING if active else WorkloadPhase.INACTIVE

@@ -4,7 +4,7 @@ from sluice.core.views.holding import charged
 from sluice.core.views.records import WorkloadView
 from sluice.core.views.state import State
 
-__all__ = ["pending_preemptions", "preemptions_text", "to_make_way_for"]
+__all__ = ["to_make_way_for"]
 
 
 def pending_preemptions(workload: WorkloadView) -> str:

@@ -209,12 +209,4 @@ def _active(state: ActiveState) -> Status:
     }
 
 
-__all__ = [
-    "cluster_queue_status",
-    "cohort_names",
-    "cohort_status",
-    "descendants",
-    "local_queue_status",
-    "members",
-    "nominal_quota",
-]
+__all__ = ["cohort_names", "members", "nominal_quota"]

@@ -92,4 +92,4 @@ def _state(workload: WorkloadView) -> str:
     return "QuotaReserved" if workload.assignment is not None else "Pending"
 
 
-__all__ = ["active", "described", "is_slice", "lineage", "live", "place", "waiting"]
+__all__ = ["described", "is_slice", "place", "waiting"]

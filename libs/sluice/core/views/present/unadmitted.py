@@ -115,12 +115,4 @@ def _migrating(view: State, workload: WorkloadView) -> Reason | None:
     return None
 
 
-__all__ = [
-    "assigned_flavors",
-    "check_states",
-    "in_order",
-    "reserving",
-    "told",
-    "waiting_for",
-    "why_unadmitted",
-]
+__all__ = ["assigned_flavors", "check_states", "in_order", "told", "waiting_for"]

@@ -313,4 +313,4 @@ def _pod_set(pod_set: PodSet) -> kueue.WorkloadPodSet:
     )
 
 
-__all__ = ["check_states", "conditions", "status", "to_manifest"]
+__all__ = ["check_states"]

@@ -1,4 +1,4 @@
-"""Quota that a cycle keeps from being lent to others, for queues that could not be sure to get it back."""
+"""Quota that a cycle withholds: it is not lent to others, as its queue could not be sure to get it back."""
 
 from typing import Final
 
@@ -12,23 +12,23 @@ from .entry import Entry
 ALWAYS_RECLAIMS: Final = "Any"
 
 
-class KeptQuota:
-    """What is kept for the entries of one cycle, one of each queue; charged to its trial."""
+class WithheldQuota:
+    """What is withheld for the entries of one cycle, one of each queue; charged to its trial."""
 
     __slots__ = ("_trial", "by_queue")
 
     def __init__(self, trial: Trial) -> None:
         self._trial = trial
         self.by_queue: dict[str, dict[FlavorResource, int]] = {}
-        """Cluster queue -> what is kept for it."""
+        """Cluster queue -> what is withheld for it."""
 
-    def keep(self, entry: Entry) -> None:
+    def withhold(self, entry: Entry) -> None:
         """Keep quota from being lent to others that the queue could not get back when it needs it."""
         if always_reclaims(entry.cq.spec.preemption):
             return
         entry.reserves = entry.queue.strict
         node = entry.cq.node
-        kept: dict[FlavorResource, int] = {}
+        withheld: dict[FlavorResource, int] = {}
         for fr, amount in entry.proposal.usage.items():
             quota = node.quotas.get(fr)
             nominal = 0 if quota is None else quota.nominal
@@ -36,20 +36,20 @@ class KeptQuota:
                 limit = None if quota is None else quota.borrowing_limit
                 left = amount if limit is None else nominal + limit - node.used(fr)
                 # After a cut the queue may use more than its limit; that is nothing for others to take.
-                kept[fr] = max(0, min(amount, left))
+                withheld[fr] = max(0, min(amount, left))
             else:
-                kept[fr] = max(0, min(amount, nominal - node.used(fr)))
-        self._trial.charge(node, kept)
-        self.by_queue[entry.cq.name] = kept
+                withheld[fr] = max(0, min(amount, nominal - node.used(fr)))
+        self._trial.charge(node, withheld)
+        self.by_queue[entry.cq.name] = withheld
 
     def release(self, cq: ClusterQueue) -> None:
-        """What is kept for one class of a queue does not keep the next one out."""
-        kept = self.by_queue.pop(cq.name, None)
-        if kept is not None:
-            self._trial.discharge(cq.node, kept)
+        """What is withheld for one class of a queue does not keep the next one out."""
+        withheld = self.by_queue.pop(cq.name, None)
+        if withheld is not None:
+            self._trial.discharge(cq.node, withheld)
 
     def release_all(self) -> None:
-        """Nothing is kept for those that cannot be served any more, as the cycle is over."""
+        """Nothing is withheld for those that cannot be served any more, as the cycle is over."""
         for name in list(self.by_queue):
             self.release(self._trial.world.cluster_queues[name])
 
@@ -59,4 +59,4 @@ def always_reclaims(policy: ClusterQueuePreemption | None) -> bool:
     return policy is not None and policy.reclaim_within_cohort == ALWAYS_RECLAIMS
 
 
-__all__ = ["ALWAYS_RECLAIMS", "KeptQuota", "always_reclaims"]
+__all__ = ["ALWAYS_RECLAIMS", "WithheldQuota", "always_reclaims"]

@@ -1,4 +1,4 @@
-"""The turn of one entry in a cycle: its nomination, and what then becomes of it (SC1, phases 3 and 5)."""
+"""A look at one entry of a cycle: its nomination, and what then becomes of it (SC1, phases 3 and 5)."""
 
 from collections.abc import Sequence
 
@@ -12,8 +12,8 @@ from .nomination import nominate
 from .precedence import give_way, keep_behind
 
 
-class Turns:
-    """The entries of one cycle that had their turn; `process` decides on them."""
+class Looks:
+    """The entries that one cycle has looked at; `process` decides on them."""
 
     __slots__ = ("entries", "process", "world")
 
@@ -34,7 +34,7 @@ class Turns:
             if is_possible:
                 self.process.reconcile(entry)
             for waiting in lifted:
-                self.keep(waiting, entry)
+                self.keep_beside(waiting, entry)
         if not is_possible:
             self.entries.append(entry)
         return is_possible
@@ -47,20 +47,22 @@ class Turns:
         behind = give_way(self.world, self.process, entry) if entry.queue.waiting else ()
         if entry.outcome is Outcome.NOMINATED:
             self.process.process(entry)
-        self.entries += keep_behind(self.process, behind, entry)
+        # Before it, as nothing is promised twice at any time.
+        self.entries[-1:] = [*keep_behind(self.world, self.process, behind, entry), entry]
         if entry.outcome is Outcome.SKIPPED and entry.peers.waiting is not None:
             # It is looked at again in the next cycle: until then it waits on.
-            self.keep(entry.peers.waiting, entry)
+            self.keep_beside(entry.peers.waiting, entry)
         for waiting in lifted:
-            self.keep(waiting, entry)
+            self.keep_beside(waiting, entry)
 
     def lift_family(self, promises: Overcommit, entry: Entry) -> Sequence[Preemptor]:
         """What siblings wait for is no obstacle to a variant: only one of them will have it (CA10)."""
         return () if entry.workload.record.parent is None else promises.lift_family(entry.workload)
 
-    def keep(self, waiting: Preemptor, entry: Entry) -> None:
+    def keep_beside(self, waiting: Preemptor, entry: Entry) -> None:
+        """Keep on what a preemptor waits for, beside what *entry* has got, if it has got anything."""
         got = entry.outcome in (Outcome.ADMITTED, Outcome.PROMISED)
         self.process.keep(waiting, entry.cq.node, entry.proposal.usage if got else None)
 
 
-__all__ = ["Turns"]
+__all__ = ["Looks"]

@@ -1,0 +1,299 @@
+"""Who takes part in a cell, and what each may do.
+
+Services are the cell's own code: they share the account that has the log, each with its own subjects.
+Everybody else is a *party* with an account of its own, from which only what is imported leads out: answers
+come back into the party's own account, wherever a request wants them sent, and nobody sees another's inbox.
+
+What a party says that carries its own right on its subject goes straight to the log. What it asks of
+JetStream goes through the gate: a consumer with a subject to deliver to could write what the party may not.
+
+Standard library only, as `deploy/nats/make_users.py` runs it without anything installed.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from .names import API, Names, escaped
+
+__all__ = ["BUDGET", "Party", "Service", "account_of", "controller_user", "everybody", "parties", "services"]
+
+BUDGET = "sluice.dev/budget"
+"""A controller that is a service: it answers how budgets stand, and saves what it has computed."""
+
+
+@dataclass(frozen=True)
+class Service:
+    """One of the cell's own programs, by the subjects that it may use; what is not named is refused."""
+
+    user: str
+    what: str
+    publish: tuple[str, ...]
+    subscribe: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Party:
+    """One that is not the cell's own, in an account of its own."""
+
+    user: str
+    what: str
+    says: tuple[str, ...] = ()
+    """Subjects that lead out of its account by themselves."""
+    reads: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Streams that it may read, and which subjects of them; `>` is all."""
+    makes: tuple[str, ...] = ()
+    """Buckets that the gate makes for it, if they are lost: `claims`."""
+    removes: tuple[str, ...] = ()
+    """Keys of buckets that it may take back without a trace: `heartbeats` subjects."""
+    max_payload: int = 0
+    """Most bytes of a message; 0: as the server has it."""
+
+
+def account_of(user: str) -> str:
+    """Return the name of a party's account."""
+    return user.upper()
+
+
+def reading(stream: str) -> list[str]:
+    """Return the requests with which a service reads a stream."""
+    return [
+        f"{API}STREAM.INFO.{stream}",
+        f"{API}STREAM.MSG.GET.{stream}",
+        f"{API}CONSUMER.CREATE.{stream}.>",
+        f"{API}CONSUMER.MSG.NEXT.{stream}.>",
+        f"{API}CONSUMER.DELETE.{stream}.>",
+    ]
+
+
+def making(*streams: str) -> list[str]:
+    """Return the requests with which streams are looked up, and made if they are not there.
+
+    To make one that is there with other settings is refused, so this right changes nothing.
+    """
+    return [f"{API}STREAM.{verb}.{stream}" for stream in streams for verb in ("INFO", "CREATE")]
+
+
+def saving(names: Names) -> list[str]:
+    """Return what keeping snapshots needs."""
+    snapshots = names.snapshots
+    return [
+        f"$O.{names.bucket_prefix}snapshots.>",
+        *making(snapshots),
+        *reading(snapshots),
+        f"{API}STREAM.PURGE.{snapshots}",
+    ]
+
+
+def _service(user: str, what: str, publish: Iterable[str], *hears: str) -> Service:
+    everything = [*publish, "$SRV.STATS"]
+    return Service(user, what, tuple(dict.fromkeys(everything)), ("_INBOX.>", "$SRV.>", *hears))
+
+
+def _decider(names: Names, user: str, writer: str, what: str, *more: str) -> Service:
+    """Return the service around a decider: its own commits, its lease, snapshots."""
+    leases = names.bucket("leases")
+    publish = [
+        f"{names.prefix}{writer}",
+        *reading(names.log),
+        *making(names.log),
+        names.key("leases", user),
+        *making(leases),
+        f"{API}STREAM.MSG.GET.{leases}",
+        *saving(names),
+        *more,
+    ]
+    return _service(user, what, publish, f"{names.prefix}control.{user}.*")
+
+
+def _projecting(names: Names, bucket: str, kind: str) -> list[str]:
+    stream, heartbeats = names.bucket(bucket), names.bucket("heartbeats")
+    return [
+        f"{names.prefix}presence.{kind}.*",
+        names.key(bucket, ">"),
+        *making(stream),
+        *reading(stream),
+        *making(heartbeats),
+        f"{API}STREAM.MSG.GET.{heartbeats}",
+    ]
+
+
+def services(cell: str, controllers: Iterable[str] = ()) -> Iterator[Service]:
+    """Yield the cell's own programs; of the *controllers* of admission checks, those that are its own."""
+    names = Names(cell)
+    yield _decider(names, "scheduler", "scheduler", "The scheduler: quota, and nothing else")
+    yield _decider(names, "variant_controller", "variants", "The variant-controller: variants and parents")
+    yield _decider(
+        names,
+        "slice_aggregator",
+        "slices",
+        "The slice-aggregator: jobs, workloads, dispatch",
+        *_projecting(names, "dispatch", "agent"),
+    )
+    yield _decider(
+        names,
+        "admission_check",
+        "checks",
+        "The admission-check service: states of checks",
+        *_projecting(names, "checks", "controller"),
+    )
+    log = [*reading(names.log), *making(names.log)]
+    yield _service(
+        "api",
+        "The api service: configuration, and answers to queries",
+        [f"{names.prefix}config", *log, *saving(names)],
+        f"{names.prefix}api.>",
+        f"{names.prefix}query.>",
+    )
+    readable = [names.log, *(names.bucket(what) for what in ("dispatch", "checks", "claims", "heartbeats"))]
+    asked = ("STREAM.INFO.{}", "STREAM.MSG.GET.{}", "CONSUMER.CREATE.{}.>", "CONSUMER.INFO.{}.*")
+    yield _service(
+        "gate",
+        "The gate: looks at what parties ask of JetStream, and asks it for them",
+        [
+            *(API + form.format(stream) for stream in readable for form in (*asked, "CONSUMER.DELETE.{}.*")),
+            *making(names.bucket("claims"), names.bucket("heartbeats")),
+            f"{API}STREAM.PURGE.{names.bucket('heartbeats')}",
+        ],
+        f"{names.prefix}gate.>",
+        f"{names.prefix}control.gate.*",
+    )
+    yield Service(
+        "keeper",
+        "For `sluice log prepare`, after an update: the only one that may change the settings of the log",
+        (*making(names.log), f"{API}STREAM.UPDATE.{names.log}"),
+        ("_INBOX.>",),
+    )
+    if BUDGET in controllers:
+        heartbeats, requests = names.bucket("heartbeats"), names.bucket("checks")
+        publish = [
+            *_controller_says(names, BUDGET),
+            *making(heartbeats),
+            *reading(heartbeats),
+            f"{API}STREAM.PURGE.{heartbeats}",
+            *reading(requests),
+            *reading(names.log),
+            *saving(names),
+        ]
+        what = f"The controller {BUDGET}: budgets, computed from the log"
+        yield _service(controller_user(BUDGET), what, publish, f"{names.prefix}query.budgets")
+
+
+def _controller_says(names: Names, controller: str) -> list[str]:
+    return [
+        f"{names.prefix}verdict.{escaped(controller, '%', '_')}",
+        names.key("heartbeats", f"controller.{escaped(controller, '=')}"),
+        f"{names.prefix}query.>",
+    ]
+
+
+def controller_user(controller: str) -> str:
+    """Return the user of a controller of admission checks."""
+    return "check_" + "".join(c if c.isalnum() and c.isascii() else "_" for c in controller)
+
+
+def _asking(names: Names) -> list[str]:
+    return [
+        f"{names.prefix}query.>",
+        "$SRV.PING",
+        "$SRV.STATS",
+        *(f"{names.prefix}control.*.{what}" for what in ("health", "status", "digest")),
+    ]
+
+
+def executors(names: Names, user: str, what: str, namespaces: Sequence[str] = ()) -> Party:
+    """Return executors that trust each other; *namespaces*: whose jobs they run, all if there are none."""
+    heartbeats = names.bucket("heartbeats")
+    within = [f"{escaped(name, '=')}.>" for name in namespaces] or [">"]
+    claimed = [names.key("claims", keys) for keys in within]
+    return Party(
+        user,
+        what,
+        says=(*_jobs(names, namespaces), *claimed, names.key("heartbeats", "agent.*")),
+        reads={
+            names.log: (">",),
+            names.bucket("dispatch"): tuple(names.key("dispatch", keys) for keys in within),
+            names.bucket("claims"): tuple(claimed),
+            heartbeats: (">",),
+        },
+        makes=("claims", "heartbeats"),
+        # Takes its own heartbeat back when it stops.
+        removes=(names.key("heartbeats", "agent.*"),),
+    )
+
+
+def _jobs(names: Names, namespaces: Sequence[str]) -> list[str]:
+    if not namespaces:
+        return [f"{names.prefix}job.>"]
+    return [f"{names.prefix}job.{escaped(name, '%', '_')}.>" for name in namespaces]
+
+
+def publishers(
+    names: Names, user: str, what: str, namespaces: Sequence[str] = (), *, follows: bool, max_payload: int = 0
+) -> Party:
+    """Return a team or system that submits jobs; *follows*: it reads the log and dispatch, of everybody."""
+    reads = {names.log: (">",), names.bucket("dispatch"): (">",)} if follows else {}
+    return Party(user, what, says=tuple(_jobs(names, namespaces)), reads=reads, max_payload=max_payload)
+
+
+def operators(names: Names, user: str, what: str) -> Party:
+    """Return people who run the cell."""
+    read = (names.log, *(names.bucket(bucket) for bucket in ("dispatch", "checks", "heartbeats")))
+    return Party(
+        user,
+        what,
+        says=(
+            f"{names.prefix}api.>",
+            f"{names.prefix}job.>",
+            # `sluice check approve`: people answer for the controller.
+            f"{names.prefix}verdict.*",
+            *_asking(names),
+        ),
+        reads=dict.fromkeys(read, (">",)),
+    )
+
+
+def viewers(names: Names, user: str, what: str) -> Party:
+    """Return people who look."""
+    read = (names.log, names.bucket("checks"), names.bucket("heartbeats"))
+    return Party(user, what, says=tuple(_asking(names)), reads=dict.fromkeys(read, (">",)))
+
+
+def controllers_of_checks(names: Names, user: str, controller: str) -> Party:
+    """Return a controller of admission checks: it answers as itself, and as nobody else."""
+    key = escaped(controller, "=")
+    own = names.key("heartbeats", f"controller.{key}")
+    return Party(
+        user,
+        f"The controller {controller} of admission checks: its own verdicts and heartbeat",
+        says=tuple(_controller_says(names, controller)),
+        reads={
+            names.log: (f"{names.prefix}verdict.{escaped(controller, '%', '_')}",),
+            names.bucket("checks"): (names.key("checks", f"{key}.>"), names.key("checks", "=whole")),
+            names.bucket("heartbeats"): (own,),
+        },
+        makes=("heartbeats",),
+        removes=(own,),
+    )
+
+
+def parties(cell: str, controllers: Iterable[str] = ()) -> Iterator[Party]:
+    """Yield the parties that every cell has, and one for each of the *controllers* that is not a service."""
+    names = Names(cell)
+    yield executors(names, "agent", "Agents and other executors: run what dispatch says, and report it")
+    yield publishers(
+        names,
+        "upstream",
+        "Upstream systems: publish job events, and may follow what becomes of them",
+        follows=True,
+    )
+    yield operators(names, "admin", "People who run the cell: the whole `sluice` command")
+    yield viewers(names, "viewer", "People who look: `sluice get`, `describe`, `log`, `status`")
+    for controller in controllers:
+        if controller != BUDGET:
+            yield controllers_of_checks(names, controller_user(controller), controller)
+
+
+def everybody(cell: str, controllers: Sequence[str] = ()) -> list[Service | Party]:
+    """Return all users of a cell."""
+    found: list[Service | Party] = [*services(cell, controllers)]
+    return [*found, *parties(cell, controllers)]

@@ -1,0 +1,176 @@
+"""The file of roles: who takes part in a cell, with which keys. `sluice auth` writes it, the gate reads it.
+
+It holds public keys only.
+"""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+
+from sluice.api.errors import InvalidError
+from sluice.api.yaml import plain_documents
+
+from .names import Names
+from .parties import (
+    BUDGET,
+    Party,
+    Service,
+    controllers_of_checks,
+    executors,
+    operators,
+    publishers,
+    services,
+    viewers,
+)
+from .server_config import render
+
+__all__ = ["Roles", "RolesError", "User", "config_of", "dumped", "parties_of", "read", "services_of"]
+
+Role = Literal["service", "operator", "team", "executor", "controller", "viewer"]
+
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
+_KEY = re.compile(r"U[A-Z2-7]{55}")
+
+
+class RolesError(ValueError):
+    """The file of roles is wrong; the message says where."""
+
+
+class User(
+    msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True
+):
+    """One that may log in."""
+
+    name: str
+    role: Role
+    keys: list[str] = []
+    """Public NKeys; several while one replaces another."""
+    namespaces: list[str] = []
+    """Of a team: those of its jobs, at least one. Of executors: those whose jobs they run; none are all."""
+    controller: str = ""
+    """Of a controller of admission checks: its name, as AdmissionChecks have it."""
+    follows: bool = False
+    """Of a team: whether it may read the log and dispatch, of everybody."""
+    max_payload: Annotated[int, msgspec.Meta(ge=0)] = 0
+    """Of a team: most bytes of a message; 0: as the server takes them."""
+
+
+class Roles(
+    msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True
+):
+    """The whole file."""
+
+    cell: str = "main"
+    users: list[User] = []
+
+    def user(self, name: str) -> User | None:
+        return next((user for user in self.users if user.name == name), None)
+
+    def put(self, user: User) -> "Roles":
+        """Return the roles with *user* in the place of the one of its name, or at the end."""
+        if self.user(user.name) is None:
+            return msgspec.structs.replace(self, users=[*self.users, user])
+        users = [user if one.name == user.name else one for one in self.users]
+        return msgspec.structs.replace(self, users=users)
+
+    def without(self, name: str) -> "Roles":
+        return msgspec.structs.replace(self, users=[user for user in self.users if user.name != name])
+
+
+def read(path: Path) -> Roles:
+    """Return the roles in a file.
+
+    Raises:
+        RolesError: it is no file of roles.
+        OSError: it cannot be read.
+    """
+    try:
+        (document,) = plain_documents(path.read_text())
+        roles = msgspec.convert(document, Roles)
+        check(roles)
+    except (msgspec.ValidationError, InvalidError, RolesError, ValueError) as error:
+        raise RolesError(f"{path}: {error}") from None
+    return roles
+
+
+def check(roles: Roles) -> None:
+    """Check what the types do not.
+
+    Raises:
+        RolesError: a name, a key or a combination is wrong.
+    """
+    inside = {service.user for service in services(roles.cell, [BUDGET])}
+    seen: set[str] = set()
+    for user in roles.users:
+        where = f"user {user.name!r}"
+        if not _NAME.fullmatch(user.name):
+            raise RolesError(f"{where}: a name has small letters, digits and _, and begins with a letter")
+        if user.name in seen:
+            raise RolesError(f"{where}: is there twice")
+        seen.add(user.name)
+        if (user.role == "service") != (user.name in inside) or user.name == "sluice":
+            raise RolesError(f"{where}: the names of services are theirs: {', '.join(sorted(inside))}")
+        if user.role == "team" and not user.namespaces:
+            raise RolesError(f"{where}: a team has namespaces")
+        if (user.role == "controller") != bool(user.controller):
+            raise RolesError(f"{where}: a controller of checks, and nobody else, names a controller")
+        if bad := [key for key in user.keys if not _KEY.fullmatch(key)]:
+            raise RolesError(f"{where}: {bad[0][:60]!r} is no public key of a user")
+
+
+def services_of(roles: Roles) -> list[Service]:
+    """Return the services that have keys."""
+    named = {user.name for user in roles.users if user.role == "service"}
+    return [service for service in services(roles.cell, [BUDGET]) if service.user in named]
+
+
+def parties_of(roles: Roles) -> list[Party]:
+    """Return everybody else."""
+    names = Names(roles.cell)
+    return [_party(names, user) for user in roles.users if user.role != "service"]
+
+
+def _party(names: Names, user: User) -> Party:
+    match user.role:
+        case "operator":
+            return operators(names, user.name, "Runs the cell: the whole `sluice` command")
+        case "team":
+            what = f"A team: jobs of {', '.join(user.namespaces)}"
+            return publishers(
+                names, user.name, what, user.namespaces, follows=user.follows, max_payload=user.max_payload
+            )
+        case "executor":
+            what = f"Executors: jobs of {', '.join(user.namespaces) or 'all namespaces'}"
+            return executors(names, user.name, what, user.namespaces)
+        case "controller":
+            return controllers_of_checks(names, user.name, user.controller)
+        case _:
+            return viewers(names, user.name, "Looks: `sluice get`, `describe`, `log`, `status`")
+
+
+HEAD = """\
+# Users of the cell {cell!r}. Written by `sluice auth`; change it there.
+#
+# The cell's own programs are in the account SLUICE, which has the log. Everybody else is in an account of
+# its own: what leads out of it is imported, and what comes back cannot be sent anywhere else.
+"""
+
+
+def config_of(roles: Roles, tls: Mapping[str, str] | None = None) -> str:
+    """Return the part of the server's configuration. *tls*: its files, as the server sees them."""
+    keys = {user.name: user.keys for user in roles.users}
+    text = render(roles.cell, services_of(roles), parties_of(roles), HEAD, keys)
+    if tls:
+        text += "\ntls {\n" + "".join(f'  {key}: "{path}"\n' for key, path in tls.items()) + "}\n"
+    return text
+
+
+def dumped(roles: Roles) -> str:
+    """Return the file."""
+    import yaml
+
+    head = "# Who takes part in this cell. `sluice auth` writes it; keys are the public halves.\n"
+    return head + yaml.safe_dump(msgspec.to_builtins(roles), sort_keys=False, width=100)

@@ -1,0 +1,55 @@
+"""Writes docs/rights.md: who may do what on the server of a cell.
+
+python -m tests.unit.docs.rights_page
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from sluice.rights.matrix import CONTROLLER, Probe, allowed, probes
+from sluice.rights.parties import BUDGET, Party, Service, everybody
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "rights.md"
+
+HEAD = f"""# Who may do what
+
+Written by `make docs`, of the roles in `libs/sluice/rights/parties.py`.
+`tests/integration/deploy/test_matrix.py` tries each line with each user on a real server, and
+headers of messages, too; `test_attacks.py` beside it has what was tried by hand. The users are
+those of [`deploy/nats/users.conf`](../deploy/nats/users.conf); `{CONTROLLER}` stands for every
+controller of admission checks with a user of its own, `{BUDGET}` is the one that is a service. What
+is not here nobody may do.
+
+**Services** may make consumers that deliver wherever they want, so they are trusted with the log:
+it is theirs. **Parties** (in italics) have accounts of their own, ask JetStream through the gate,
+and get answers only there ([0030](decisions/0030-accounts-and-a-gate.md)). What goes through the
+gate is checked by subject, too: `{CONTROLLER}`, for one, reads its own requests and verdicts, not
+any message. A consumer's name is a key: it has 128 bits, and nobody can list names.
+"""
+
+
+def rows(users: list[Service | Party]) -> Iterator[str]:
+    """Yield the lines of the tables, a table for what is said and for each stream."""
+    about = None
+    for probe in probes("main"):
+        if probe.about != about:
+            about = probe.about
+            title = "What is said" if not about else f"`{about}`" if "_" in about else about
+            yield from ("", f"## {title}", "", "| | who |", "|---|---|")
+        yield f"| {probe.what} | {who(users, probe)} |"
+
+
+def who(users: list[Service | Party], probe: Probe) -> str:
+    """Return the users that may, parties in italics."""
+    may = [one for one in users if allowed(one, probe)]
+    names = (f"*{one.user}*" if isinstance(one, Party) else one.user for one in may)
+    return ", ".join(name.replace("_", "\\_") for name in names) or "nobody"
+
+
+def page() -> str:
+    """Return the whole page."""
+    return HEAD + "\n".join(rows(everybody("main", (CONTROLLER, BUDGET)))) + "\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())

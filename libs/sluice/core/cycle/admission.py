@@ -155,7 +155,7 @@ class Admission:
         """Decide on *entry* against the tree as the entries before it have left it."""
         shared = _shared(entry.workload)
         part = self._parts.get(shared) if shared is not None else None
-        if part is Part.BLOCKED and not entry.workload.tries:
+        if part is Part.BLOCKED and not entry.workload.in_turn:
             entry.finish_barred(Outcome.SKIPPED, MAY_PREEMPT)
             return
         if part is not None and part is not Part.BLOCKED:
@@ -185,7 +185,7 @@ class Admission:
                 self.withheld.withhold(entry)
                 _set_aside(entry, texts.WAITING_FOR_QUOTA)
                 return
-            if is_gated(entry.workload):
+            if is_gated(entry.workload) and not _waits_for(entry.workload, planned.preempted):
                 self._block(entry)
                 return
         if self._parts and self._leave_heirs(planned.preempted):
@@ -481,6 +481,11 @@ class Admission:
 def _shared(workload: Workload) -> WorkloadKey | None:
     """Return what names those beside whom it gets quota: its parent, or the slice that it is to replace."""
     return workload.record.parent or workload.record.replaces
+
+
+def _waits_for(workload: Workload, victims: Iterable[Workload]) -> bool:
+    """Does it wait on with its gate closed, for nobody who is not leaving already?"""
+    return workload.waits_on and all(victim.evicted_at is not None for victim in victims)
 
 
 def _set_aside(entry: Entry, reason: str) -> None:

@@ -311,6 +311,7 @@ class QueueManager:
         assert peers is not None
         queue = peers.queue
         self._forget_victims(waiting)
+        workload.waits_on = False
         del queue.waiting[workload.key]
         queue.due.pop(workload.key, None)
         del queue.classes[peers.key]

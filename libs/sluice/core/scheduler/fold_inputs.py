@@ -148,7 +148,10 @@ def _gate_moved(
     workload.changed_by = seq
     workload.tries = isinstance(event, PreemptionGateOpened) and workload.assignment is None
     gate_moved(workload, siblings(state.world, workload), event)
-    what = Mark.ASKS | Mark.TURN
+    # Whom it has preempted by then goes for it: who it is whose turn is next has others to go.
+    waits = workload.peers is not None and workload.peers.waiting is not None
+    workload.waits_on = waits and isinstance(event, PreemptionGateClosed) and event.spent
+    what = Mark.TURN if workload.waits_on else Mark.ASKS | Mark.TURN
     state.touched.append((workload, what | Mark.DUE if workload.preemptions else what, seq))
 
 

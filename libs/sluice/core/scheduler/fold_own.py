@@ -73,7 +73,7 @@ def _reserved(state: SchedulerState, event: QuotaReserved, seq: int, at: Micros)
     workload.requeue_at = None
     workload.preempted_rule = ""
     workload.preempted_at = None
-    workload.blocked_on_gates = workload.tries = False
+    workload.blocked_on_gates = workload.tries = workload.waits_on = False
     workload.reservations += 1
     reserve(world, workload)
     if waited:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sluice.api.features import SCHEDULING_EQUIVALENCE_HASHING, enabled
+from sluice.api.labels import GATE_CONCURRENT_ADMISSION
 from sluice.core.cycle.requeue_filter import is_common, least_request
 from sluice.core.lifecycle.due import Lifecycle
 from sluice.core.queueing.manager import QueueManager
@@ -128,11 +129,17 @@ def peer_key(world: World, workload: Workload) -> tuple[object, ...]:
             key,
             workload.priority,
             tuple(sorted(workload.reclaimable.items())),
-            workload.open_gates,
+            _gates(workload),
             workload.record.parent is not None and workload.blocked_on_gates,
             *shared,
         )
     return (key, workload.priority)
+
+
+def _gates(workload: Workload) -> tuple[str, ...]:
+    """Return its open gates; that which closed while its victims were leaving moves it to no other class."""
+    gates = workload.open_gates
+    return tuple(sorted((*gates, GATE_CONCURRENT_ADMISSION))) if workload.waits_on else gates
 
 
 def is_barred(key: tuple[object, ...]) -> bool:

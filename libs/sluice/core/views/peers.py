@@ -48,9 +48,11 @@ def yields(view: State, variant: WorkloadView) -> str:
     """Return why a variant leaves it to a better sibling to preempt first, '' if it does not (decision 0017).
 
     Not where the scheduler has said something of it since: then that is what it waits for. Nor while it is
-    its own turn.
+    its own turn, or it waits for those who were to go for it in its turn.
     """
-    family = variant.record.parent if not (variant.turn and GATE in variant.open_gates) else None
+    in_turn = variant.turn and GATE in variant.open_gates
+    waits_on = variant.pending is not None and variant.pending.preempts
+    family = variant.record.parent if not (in_turn or waits_on) else None
     parent = view.workloads.get(family) if family is not None else None
     for other in parent.variants.values() if parent is not None else ():
         if (

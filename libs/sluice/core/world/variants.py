@@ -239,7 +239,7 @@ def yields(world: World, workload: Workload) -> str:
     0017). Not while it is the variant's own turn: its victims may be leaving for it.
     """
     parent = workload.record.parent
-    if parent is not None and not workload.tries:
+    if parent is not None and not workload.in_turn:
         for other in world.families.get(parent, {}).values():
             if (other.tries or other.blocked_on_gates) and goes_first(other, workload.record.preference):
                 return MAY_PREEMPT

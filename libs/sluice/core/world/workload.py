@@ -84,6 +84,8 @@ class Workload:
     """A variant whose gate is open, and that was not found unable to preempt since."""
     spent: bool = False
     """A variant that had its gate open for as long as it may, without success (CA11)."""
+    waits_on: bool = False
+    """A variant whose gate closed while its victims were leaving: it waits for what they leave."""
     victims: dict[WorkloadKey, None] = field(default_factory=dict)
     """Those who are to go and still hold quota. In no meaningful order; changed by `claims` only."""
     deactivated_for: str = ""
@@ -101,6 +103,11 @@ class Workload:
     """Kept by `variants.queue_identity`. Derived from the record, never dumped."""
     equivalence: str = ""
     """Kept by `state.peer_key`. Derived from the record, never dumped."""
+
+    @property
+    def in_turn(self) -> bool:
+        """Does a variant go for what its victims leave, or may it preempt? It stands back for no sibling."""
+        return self.tries or self.waits_on
 
     @property
     def pod_sets(self) -> Sequence[PodSet]:

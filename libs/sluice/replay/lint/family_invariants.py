@@ -20,7 +20,7 @@ from sluice.core.variants.decider import VariantController
 from sluice.core.variants.state import Family, State, restricted, within
 from sluice.core.workload.reasons import CONCURRENT_ADMISSION, FLAVOR_MIGRATION
 from sluice.core.world.preemption_turns import goes_first
-from sluice.core.world.variants import MAY_PREEMPT, is_gated, policy_in_force, siblings
+from sluice.core.world.variants import MAY_PREEMPT, policy_in_force, siblings
 from sluice.events.base import WorkloadKey
 from sluice.events.config import ObjectApplied, ObjectDeleted
 from sluice.events.scheduler import (
@@ -327,19 +327,21 @@ class TurnObserver(Observer):
         self.preempting.add(event.workload)
 
     @hears
-    def _waits_no_more(
-        self, _: SchedulerState, event: PreemptionWaitEnded | PreemptionGateClosed | VariantDeactivated
-    ) -> None:
+    def _waits_no_more(self, _: SchedulerState, event: PreemptionWaitEnded | VariantDeactivated) -> None:
         self.preempting.discard(event.workload)
+
+    @hears
+    def _turn_ends(self, _: SchedulerState, event: PreemptionGateClosed) -> None:
+        if not event.spent:
+            self.preempting.discard(event.workload)
 
     @hears
     def _parked(self, state: SchedulerState, event: WorkloadsParked) -> Iterator[str]:
         for key in event.workloads:
             if key in self.preempting:
                 self.preempting.discard(key)
-                workload = state.world.workloads.get(key)
-                if event.message == MAY_PREEMPT and workload is not None and not is_gated(workload):
-                    yield f"{key} has preempted, and stands back for a sibling whose gate is shut"
+                if event.message == MAY_PREEMPT and key in state.world.workloads:
+                    yield f"{key} has preempted, and stands back for a sibling that has not"
 
     @hears
     def _reserved(self, state: SchedulerState, event: QuotaReserved) -> Iterator[str]:

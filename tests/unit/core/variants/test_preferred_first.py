@@ -166,13 +166,50 @@ def test_the_last_variant_has_its_turn_before_the_first_one_has_another(mode: st
     world.verify()
 
 
-def test_a_round_ends_although_the_last_variant_can_have_nothing() -> None:
-    world = cell(cluster_queue({"res": 2, "od": 2, "spot": 1}, preemption=PREEMPTS), HIGH)
+@pytest.mark.parametrize("mode", MODES)
+def test_a_turn_that_is_over_gives_nothing_back_to_its_victims(mode: str) -> None:
+    """Victims that need longer than a turn, and not equally long: what they leave is the variant's (CA11)."""
+    policy = {"migration": {"mode": mode}}
+    queue = cluster_queue({"res": 2, "spot": 2}, policy, preemption=PREEMPTS)
+    world = cell(queue, HIGH)
+    for name, cpu in (("stays", 2), ("slow", 1), ("slower", 1)):
+        world.submit(name, cpu=cpu).settle_all()
+    world.submit("urgent", cpu=2, priority_class="high").settle()
+    world.run_until(301)
+    assert {e.workload for e in world.events(Evicted)} == {
+        world.variants("stays")["res"].key,
+        world.variants("slow")["spot"].key,
+        world.variants("slower")["spot"].key,
+    }
+    for name in ("slow", "slower"):
+        world.run_until(300)
+        world.report(name, "JobStopped").settle()
+    assert world.flavor_of("urgent") == "spot"
+    assert world.flavor_of("slow") == world.flavor_of("slower") == ""
+    assert len(world.events(Preempted)) == 3
+    turns = [event.workload for event in world.events(PreemptionGateOpened)]
+    assert len(turns) == len(set(turns)), "who waits for victims needs no other turn"
+    world.report("stays", "JobStopped").settle()
+    world.settle_all()
+    assert world.flavor_of("urgent") == ("res" if mode == "TryPreferredFlavors" else "spot")
+    world.check()
+    world.verify()
+
+
+def test_who_waits_for_victims_no_more_has_another_turn() -> None:
+    """When all have had theirs, also where the last variant can have nothing; and no earlier."""
+    queue = cluster_queue({"res": 2, "od": 2, "spot": 1}, preemption=PREEMPTS)
+    world = cell(queue, HIGH, priority_class("higher", 200))
     for name in ("one", "two"):
         world.submit(name, cpu=2).settle_all()
     world.submit("urgent", cpu=2, priority_class="high").settle()
-    world.run_until(601)
+    world.run_until(900)
     turns = [event.workload for event in world.events(PreemptionGateOpened)]
-    assert len(turns) == 3
-    assert turns[0] == turns[2] != turns[1]
+    assert len(turns) == len(set(turns)) == 2
+    world.submit("urgent", cpu=2, priority_class="higher").settle()
+    world.run_until(900)
+    turns = [event.workload for event in world.events(PreemptionGateOpened)]
+    assert turns[2:] == turns[:2], "it queues anew, and preempts nobody else"
+    assert len(world.events(Preempted)) == 2
+    world.settle_all()
     world.verify()

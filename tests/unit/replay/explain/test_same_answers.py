@@ -27,7 +27,7 @@ from tests.support.family_world import (
     job,
     local_queue,
 )
-from tests.support.objects import kueue_object, resource_group
+from tests.support.objects import kueue_object, priority_class, resource_group
 from tests.support.objects import local_queue as kueue_local_queue
 from tests.unit.core.scheduler.test_shared_quota import gpu_of, running_on_demand, submit
 from tests.unit.replay.lint.test_invariants import CLASSES
@@ -296,7 +296,8 @@ def test_a_verdict_that_names_a_preemption_is_of_the_past_when_that_is_over(end:
 def test_who_leaves_it_to_a_better_variant_is_told_so_everywhere() -> None:
     """Decision 0017: until that one has got in, or has had its turn, as the scheduler has it."""
     levels = {"withinClusterQueue": "LowerPriority"}
-    world = cell(cluster_queue({"res": 1, "od": 1, "spot": 1}, preemption=levels), *CLASSES)
+    higher = priority_class("higher", 200)
+    world = cell(cluster_queue({"res": 1, "od": 1, "spot": 1}, preemption=levels), *CLASSES, higher)
     for name in ("l1", "l2", "l3"):
         world.submit(name, priority_class="low").settle_all()
 
@@ -317,8 +318,10 @@ def test_who_leaves_it_to_a_better_variant_is_told_so_everywhere() -> None:
     check("spot")
     world.run_until(301)
     check()  # it is the turn of spot
-    world.run_until(301)  # the next round
-    check("od", "spot")
+    world.run_until(301)  # all of them have had theirs, and wait for their victims
+    check()
+    world.submit("a", priority_class="higher").settle()  # the next round
+    check("od")  # the gate of spot is open until another one needs to preempt, so it has gone on
 
 
 def test_a_variant_that_is_made_while_its_job_moves_up_waits_for_nothing() -> None:

@@ -239,7 +239,7 @@ MENDED: tuple[Mutant, ...] = (
         (
             (
                 "libs/sluice/core/world/variants.py",
-                "    parent = workload.record.parent\n    if parent is not None and not workload.tries:\n        for other in world.families.get(parent, {}).values():\n            if (other.tries",
+                "    parent = workload.record.parent\n    if parent is not None and not workload.in_turn:\n        for other in world.families.get(parent, {}).values():\n            if (other.tries",
                 "    parent = None\n    if parent is not None:\n        for other in world.families.get(parent, {}).values():\n            if (other.tries",
             ),
         ),
@@ -977,7 +977,7 @@ MENDED: tuple[Mutant, ...] = (
         (
             (
                 "libs/sluice/core/world/variants.py",
-                "    if parent is not None and not workload.tries:",
+                "    if parent is not None and not workload.in_turn:",
                 "    if parent is not None:",
             ),
         ),

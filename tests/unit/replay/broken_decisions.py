@@ -12,6 +12,7 @@ from sluice.events.scheduler import (
     PendingPreemptionsIssued,
     Preempted,
     PreemptionIssued,
+    QuotaReleased,
     QuotaReserved,
     WorkloadSliceWithdrawn,
     WorkloadsParked,
@@ -62,6 +63,19 @@ def race() -> list[Entry]:
     return world.log
 
 
+def moving() -> list[Entry]:
+    """A job is about to move when something better still comes free; and others come and go beside it."""
+    world = cell(cluster_queue({"f0": 1, "f1": 1, "f2": 1}), *CLASSES)
+    for name in ("a", "b", "m"):
+        world.submit(name).settle_all()
+    for name in ("b", "a"):
+        world.report(name, "JobFinished", success=True).settle()
+    for name in ("d", "e", "f"):
+        world.submit(name, priority_class="low").settle()
+    world.settle_all()
+    return world.log
+
+
 def plain() -> list[Entry]:
     """Jobs of one queue, which have no choice; one preempts another."""
     world = cell(cluster_queue({"default": 4}, {}, preemption=LOWER), *CLASSES)
@@ -104,6 +118,10 @@ def stopped_for_nothing_said(entries: list[Entry]) -> Damaged:
 
 def gate_left_open(entries: list[Entry]) -> Damaged:
     return lacking(entries, PreemptionGateClosed)
+
+
+def second_target_kept(entries: list[Entry]) -> Damaged:
+    return lacking(entries, QuotaReleased)
 
 
 def out_of_turn(entries: list[Entry]) -> Damaged:
@@ -329,13 +347,14 @@ def started_with_former_requests(entries: list[Entry]) -> Damaged:
     return replaced(entries, admitted, msgspec.structs.replace(admitted, pod_sets=pods)), seq
 
 
-LATE_DECISIONS = (variant_not_made, gate_left_open, left_waiting, nobody_to_preempt)
+LATE_DECISIONS = (variant_not_made, gate_left_open, second_target_kept, left_waiting, nobody_to_preempt)
 
 BROKEN_DECISIONS: list[tuple[str, Callable[[], list[Entry]], Callable[[list[Entry]], Damaged]]] = [
     ("wanted-variants", race, variant_not_made),
     ("stopped-for-cause", race, stopped_for_nothing_said),
     ("open-gate", race, gate_left_open),
     ("turns", race, out_of_turn),
+    ("one-target", moving, second_target_kept),
     ("needed-victims", plain, one_victim_more),
     ("idle-quota", quiet, left_waiting),
     ("constraints-keep-pods", plain, fewer_for_a_constraint),

@@ -17,7 +17,7 @@ from sluice.core.world.model import ClusterQueue, World
 from sluice.core.world.preemption_history import IN_VAIN, actor
 from sluice.core.world.preemption_rules import waits_for_checks
 from sluice.core.world.reservations import Trial, without
-from sluice.core.world.variants import MAY_PREEMPT, Standing, is_gated, siblings, standing
+from sluice.core.world.variants import MAY_PREEMPT, Standing, is_gated, siblings, standing, waits_on_for
 from sluice.core.world.workload import Workload
 from sluice.events.base import PodSetAssignment, WorkloadKey
 
@@ -185,7 +185,7 @@ class Admission:
                 self.withheld.withhold(entry)
                 _set_aside(entry, texts.WAITING_FOR_QUOTA)
                 return
-            if is_gated(entry.workload) and not _waits_for(entry.workload, planned.preempted):
+            if is_gated(entry.workload) and not waits_on_for(entry.workload, planned.preempted):
                 self._block(entry)
                 return
         if self._parts and self._leave_heirs(planned.preempted):
@@ -481,11 +481,6 @@ class Admission:
 def _shared(workload: Workload) -> WorkloadKey | None:
     """Return what names those beside whom it gets quota: its parent, or the slice that it is to replace."""
     return workload.record.parent or workload.record.replaces
-
-
-def _waits_for(workload: Workload, victims: Iterable[Workload]) -> bool:
-    """Does it wait on with its gate closed, for nobody who is not leaving already?"""
-    return workload.waits_on and all(victim.evicted_at is not None for victim in victims)
 
 
 def _set_aside(entry: Entry, reason: str) -> None:

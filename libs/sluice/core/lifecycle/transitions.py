@@ -7,7 +7,7 @@ when to ask it. All events of one call belong to the same step.
 from sluice.core.queueing.overcommit import still_fits
 from sluice.core.timing import MICROS_PER_S, backoff_s
 from sluice.core.workload import reasons as ev
-from sluice.core.workload.admission_checks import READY, REJECTED, RETRY, checks_for
+from sluice.core.workload.admission_checks import REJECTED, RETRY
 from sluice.core.workload.pending_reasons import (
     ADMISSION_GATED,
     GATED,
@@ -24,6 +24,7 @@ from sluice.core.world.model import World
 from sluice.core.world.pending_preemptions import PENDING
 from sluice.core.world.variants import (
     Standing,
+    has_passed,
     is_gated,
     migration_message,
     must_race,
@@ -157,9 +158,11 @@ def _waiting(world: World, workload: Workload, cause: int) -> list[Event]:
         ended = (PENDING_EVALUATION, PENDING_EVALUATION_MESSAGE)
     if ended is None and workload.preemptions == PENDING and is_gated(workload):
         ended = (ADMISSION_GATED, GATED)  # its turn was over before it had preempted anybody (CA11)
+    if ended is None and workload.record.parent is not None:
+        ended = _why_overtaken(world, workload)
     if ended is None and workload.record.replaces is not None:
         ended = _why_not_replacing(world, workload)
-    if ended is None and not workload.preemptions and _has_passed(world, workload):
+    if ended is None and not workload.preemptions and has_passed(world, workload):
         ended = _why_not_admitted(world, workload)
         if ended is None:
             first = _take_over(world, workload, cause)
@@ -175,14 +178,6 @@ def _waiting(world: World, workload: Workload, cause: int) -> list[Event]:
     ]
 
 
-def _has_passed(world: World, workload: Workload) -> bool:
-    """Are its checks Ready? A variant that waits for its sibling to go may have none (CA10)."""
-    if workload.checks or workload.record.parent is None:
-        return workload.checks == READY
-    queue = world.cluster_queues.get(workload.cluster_queue)
-    return queue is not None and not checks_for(queue.spec, workload.assignment or ())
-
-
 def _why_not_replacing(world: World, workload: Workload) -> tuple[str, str] | None:
     """WS6: without the old slice, what was reserved is less than the job needs; or it adds nothing."""
     old = workload.record.replaces
@@ -193,6 +188,14 @@ def _why_not_replacing(world: World, workload: Workload) -> tuple[str, str] | No
         # WS3: to replace it would give the job nothing, and use up what checks have approved.
         return (PENDING_EVALUATION, f"What was reserved is no more than {old} has")
     return None
+
+
+def _why_overtaken(world: World, workload: Workload) -> tuple[str, str] | None:
+    """CA10: while the job stops, nothing is kept for a variant that cannot be admitted once it has."""
+    how, sibling, why = standing(world, workload)
+    if how is not Standing.BARRED or sibling is None or sibling.evicted_at is None:
+        return None
+    return (PENDING_EVALUATION, why)
 
 
 def _take_over(world: World, workload: Workload, cause: int) -> list[Event] | None:

@@ -202,7 +202,7 @@ def _checks(state: SchedulerState, event: ChecksReady | ChecksPending, seq: int,
     workload = state.world.workloads.get(event.workload)
     if workload is not None:
         fold_lifecycle(workload, event, at)
-        state.touched.append((workload, Mark.DUE | Mark.CLAIMS, seq))
+        state.touched.append((workload, Mark.DUE | Mark.CLAIMS | Mark.STANDS, seq))
 
 
 def _checks_failed(state: SchedulerState, event: ChecksRejected | ChecksRetry, seq: int, at: Micros) -> None:

@@ -55,7 +55,7 @@ class Mark:
 
     # What happens, as folds mark it.
 
-    GOT_QUOTA: Final = RESERVED | TURN | VARIANTS | SLICE
+    GOT_QUOTA: Final = RESERVED | STANDS | VARIANTS | SLICE
     ADMITTED: Final = SHARES | DUE | STANDS
     LEAVES: Final = SHARES | DUE | QUEUES | SLICE | STANDS
     """Evicted: it still has its quota."""

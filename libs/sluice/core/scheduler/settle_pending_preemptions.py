@@ -36,7 +36,7 @@ def _end(state: SchedulerState, claimant: Workload, cause: int) -> None:
     world = state.world
     world.claims.discard(claimant)
     recharge(world, claimant)
-    state.touched.append((claimant, Mark.DUE | Mark.TURN, cause))
+    state.touched.append((claimant, Mark.DUE | Mark.STANDS, cause))
     after = successor(world, claimant.key) if world.replacements else None
     if after is not None:
         state.touched.append((after, Mark.QUEUES, cause))

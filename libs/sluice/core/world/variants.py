@@ -4,13 +4,14 @@ A family is the variants of one parent. At any time at most one of them is admit
 by evicting the other first.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import Final
 
 from sluice.api import kueue
 from sluice.api.features import CONCURRENT_ADMISSION, enabled
 from sluice.core.quota.tree import FlavorResource
+from sluice.core.workload.admission_checks import READY, checks_for
 from sluice.core.workload.reasons import FLAVOR_MIGRATION, PODS_READY_TIMEOUT
 from sluice.events.base import Micros, WorkloadKey
 from sluice.events.slices import WorkloadRecord
@@ -23,6 +24,7 @@ from .workload import Workload
 BETTER_ADMITTED: Final = "A more favorable variant is already admitted"
 BELOW_LIMIT: Final = "Target flavor is below LastAcceptableFlavorName"
 RETAINED: Final = "Another variant is admitted, and the first admission is retained"
+BETTER_NEXT: Final = "A more favorable variant is admitted when the job has stopped"
 RACE_OVER: Final = "Another variant is admitted, and the ClusterQueue has no concurrent admission any more"
 
 MAY_PREEMPT: Final = "A more favorable variant may preempt first"
@@ -190,9 +192,36 @@ def standing(world: World, workload: Workload) -> tuple[Standing, Workload | Non
     cq = world.cluster_queues.get(workload.cluster_queue)
     spec = cq.spec if cq is not None else None
     why = bars(world.config, spec, workload.record.preference, other.record.preference, leaves=leaves)
+    if not why and leaves is not None and _is_preceded(world, workload):
+        why = BETTER_NEXT
     if why:
         return Standing.BARRED, other, why
     return (Standing.MIGRATES if leaves is None else Standing.WAITS), other, ""
+
+
+def _is_preceded(world: World, workload: Workload) -> bool:
+    """Is there a better sibling that waits for nothing but the stop of the one that leaves (CA10)?
+
+    What the others had reserved meanwhile they would give back then, and nobody else could have had it.
+    """
+    parent = workload.record.parent
+    return parent is not None and any(
+        other.record.preference < workload.record.preference
+        and other.assignment is not None
+        and other.admitted_at is None
+        and not other.preemptions
+        and other.active
+        and has_passed(world, other)
+        for other in world.families.get(parent, {}).values()
+    )
+
+
+def has_passed(world: World, workload: Workload) -> bool:
+    """Are its checks Ready? A variant that waits for its sibling to go may have none (CA10)."""
+    if workload.checks or workload.record.parent is None:
+        return workload.checks == READY
+    queue = world.cluster_queues.get(workload.cluster_queue)
+    return queue is not None and not checks_for(queue.spec, workload.assignment or ())
 
 
 def bars(
@@ -254,6 +283,11 @@ def is_gated(workload: Workload) -> bool:
     """
     gates = workload.record.preemption_gates
     return bool(gates) and any(gate not in workload.open_gates for gate in gates)
+
+
+def waits_on_for(workload: Workload, victims: Iterable[Workload]) -> bool:
+    """Are *victims* none but those who leave already, for a variant whose turn is over (CA11)?"""
+    return workload.waits_on and all(victim.evicted_at is not None for victim in victims)
 
 
 def looked_at_before(world: World, workload: Workload) -> list[WorkloadKey]:
@@ -332,6 +366,7 @@ def queue_rank(workload: Workload, config: kueue.ConfigurationSpec) -> tuple[int
 
 __all__ = [
     "BETTER_ADMITTED",
+    "BETTER_NEXT",
     "MAY_PREEMPT",
     "Standing",
     "admitted_sibling",
@@ -339,6 +374,7 @@ __all__ = [
     "backs_off",
     "bars",
     "family_usage",
+    "has_passed",
     "holders",
     "is_gated",
     "is_parent",
@@ -355,6 +391,7 @@ __all__ = [
     "queue_time",
     "siblings",
     "standing",
+    "waits_on_for",
     "why_barred",
     "yields",
 ]

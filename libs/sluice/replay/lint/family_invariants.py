@@ -20,8 +20,9 @@ from sluice.core.variants.decider import VariantController
 from sluice.core.variants.state import Family, State, restricted, within
 from sluice.core.workload.reasons import CONCURRENT_ADMISSION, FLAVOR_MIGRATION
 from sluice.core.world.preemption_turns import goes_first
-from sluice.core.world.variants import MAY_PREEMPT, policy_in_force, siblings
+from sluice.core.world.variants import MAY_PREEMPT, has_passed, policy_in_force, siblings
 from sluice.events.base import WorkloadKey
+from sluice.events.checks import ChecksReady
 from sluice.events.config import ObjectApplied, ObjectDeleted
 from sluice.events.scheduler import (
     Admitted,
@@ -359,6 +360,42 @@ class TurnObserver(Observer):
                 yield f"{workload.key} has quota, and {other.key}, which is better, has not had its turn"
 
 
+class TargetObserver(Observer):
+    """While a job stops, one variant at most waits for nothing else with quota to go on with (CA10)."""
+
+    name: ClassVar[str] = "one-target"
+    decider = Scheduler
+
+    def __init__(self) -> None:
+        self.due: dict[WorkloadKey, int] = {}
+        """Parent -> after how many steps it was found wrong."""
+
+    @hears
+    def _came(self, state: SchedulerState, event: QuotaReserved | Evicted | ChecksReady) -> None:
+        workload = state.world.workloads.get(event.workload)
+        if workload is not None and workload.record.parent is not None:
+            self.due.setdefault(workload.record.parent, 0)
+
+    def settled(self, state: SchedulerState) -> Iterator[str]:
+        for parent in list(self.due):
+            family = state.world.families.get(parent, {}).values()
+            waiting = [
+                variant.key
+                for variant in family
+                if variant.assignment is not None
+                and variant.admitted_at is None
+                and not variant.preemptions
+                and has_passed(state.world, variant)
+            ]
+            leaves = any(v.admitted_at is not None and v.evicted_at is not None for v in family)
+            if len(waiting) < 2 or not leaves:
+                del self.due[parent]
+                continue
+            self.due[parent] += 1
+            if self.due[parent] > GRACE:
+                yield f"{' and '.join(waiting)} have quota, and wait for nothing but the stop of {parent}"
+
+
 class DelayObserver(Observer):
     """Who gives up for its deleteDelaySeconds has had them since the admission that it names (CA12)."""
 
@@ -436,5 +473,6 @@ FAMILY_OBSERVERS: tuple[type[Observer], ...] = (
     StopObserver,
     OpenGateObserver,
     TurnObserver,
+    TargetObserver,
     DelayObserver,
 )

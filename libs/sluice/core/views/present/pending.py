@@ -21,13 +21,13 @@ from sluice.core.workload.reasons import DEACTIVATED, VARIANT_DEACTIVATED, deact
 from sluice.core.world.activity import may_be_so_still
 from sluice.core.world.inadmissible import GATED_BY_ANNOTATION, Reason, reason_of, without_other_flavors
 from sluice.core.world.queue_order import effective_priority
-from sluice.core.world.variants import no_allowed_flavor, policy_in_force
+from sluice.core.world.variants import BETTER_NEXT, no_allowed_flavor, policy_in_force
 from sluice.events.base import Micros, WorkloadKey
 from sluice.events.slices import WorkloadRecord
 
 from .phase import WorkloadPhase, workload_phase
 from .times import timestamp
-from .unadmitted import reserving, why_unadmitted
+from .unadmitted import reserving, waits_for_stop, why_unadmitted
 
 _ALWAYS_DERIVED = frozenset({DEACTIVATED, SUSPENDED})
 """Never the scheduler's own verdict, so a recorded one is out of date when it cannot be derived any more."""
@@ -87,8 +87,21 @@ def _preempts(view: State, queue: ClusterQueueView) -> bool:
 
 def _why_barred(view: State, workload: WorkloadView) -> str:
     """Return for what sibling a variant waits, '' if for none (CA10, CA11)."""
-    return (
-        (why_barred(view, workload) or yields(view, workload)) if workload.record.parent is not None else ""
+    family = workload.record.parent
+    parent = view.workloads.get(family) if family is not None else None
+    if parent is None:
+        return ""
+    if why := why_barred(view, workload) or yields(view, workload):
+        return why
+    leaves = any(other.admitted_at is not None and other.evicted for other in parent.variants.values())
+    return BETTER_NEXT if leaves and _is_preceded(view, workload, parent) else ""
+
+
+def _is_preceded(view: State, variant: WorkloadView, parent: WorkloadView) -> bool:
+    """Is there a better sibling that waits for nothing but the job's stop, as the scheduler has it?"""
+    return any(
+        other.record.preference < variant.record.preference and other.active and waits_for_stop(view, other)
+        for other in reserving(parent)
     )
 
 

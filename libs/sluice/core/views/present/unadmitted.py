@@ -71,6 +71,12 @@ def reserving(parent: WorkloadView) -> list[WorkloadView]:
     ]
 
 
+def waits_for_stop(view: State, variant: WorkloadView) -> bool:
+    """Has a variant that has quota passed its checks, and nobody to preempt any more?"""
+    passed = why_not_admitted(check_states(variant), has_quota=True) is None
+    return passed and not variant.preemptions_pending and not leaving_victims(view, variant)
+
+
 def why_unadmitted(view: State, workload: WorkloadView) -> Reason:
     """Return (reason, message) of Admitted=False; a parent's are those of the variant that got furthest."""
     if workload.parent and workload.assignment is None and (variants := reserving(workload)):

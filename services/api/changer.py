@@ -1,7 +1,6 @@
 """The only writer of `config`: plans a request, commits, and tries again when another replica came first."""
 
 import asyncio
-import time
 from collections.abc import Callable, Sequence
 
 import structlog
@@ -13,6 +12,7 @@ from sluice.events.base import Event, Micros
 from sluice.events.commit import Step
 from sluice.log.contract import Log
 from sluice.log.errors import MessageTooLargeError, StaleSequenceError
+from sluice.log.runtime.clock import LogTime, wall_clock
 from sluice.log.writer import CommitWriter, Written
 from sluice.protocol.query import ApplyRequest, ChangeAnswer, DeleteRequest, Result, Status
 
@@ -33,10 +33,18 @@ class OvertakenError(Exception):
 class Changer:
     """Plans and commits, one request at a time; replicas are kept apart by the chain on `config`."""
 
-    def __init__(self, target: Log, follower: Follower, *, instance: str = "") -> None:
+    def __init__(
+        self,
+        target: Log,
+        follower: Follower,
+        *,
+        instance: str = "",
+        clock: Callable[[], Micros] = wall_clock,
+    ) -> None:
         self.writer = CommitWriter(target, "config", instance=instance)
         self.follower = follower
         self._lock = asyncio.Lock()
+        self._time = LogTime(clock)
         self._at: Micros = 0
 
     async def start(self) -> None:
@@ -105,7 +113,7 @@ class Changer:
 
     def _clock(self) -> Clock:
         # Never going back, also when the machine's clock does.
-        self._at = max(time.time_ns() // 1000, self._at, self.follower.world.at)
+        self._at = self._time.now(max(self._at, self.follower.world.at))
         return Clock(at=self._at, upto=self.follower.world.seq)
 
 

@@ -17,6 +17,7 @@ from sluice.log.errors import EventLogError
 from sluice.log.nats.jetstream import JetStreamLog
 from sluice.log.nats.objects import ObjectBucket
 from sluice.log.nats.responder import Responder
+from sluice.log.runtime.clock import BoundedClock, ask_server, follow_server
 from sluice.log.runtime.snapshot import Snapshots
 from sluice.protocol.query import (
     ApplyRequest,
@@ -51,9 +52,9 @@ class ApiService:
         self.config = config
         self.log = JetStreamLog(config.nats_url, config.cell, name="api", replicas=config.stream_replicas)
         self.follower = Follower(self.log, Snapshots(ObjectBucket(self.log)), config.snapshot_entries)
-        self.changer = Changer(
-            self.log, self.follower, instance=f"{os.getpid():x}{time.time_ns() & 0xFFFFFF:x}"
-        )
+        self.clock = BoundedClock()
+        instance = f"{os.getpid():x}{time.time_ns() & 0xFFFFFF:x}"
+        self.changer = Changer(self.log, self.follower, instance=instance, clock=self.clock)
         self._tasks: set[asyncio.Task[None]] = set()
         self.responder = Responder(config.nats_url, f"api-{config.instance}")
 
@@ -65,6 +66,8 @@ class ApiService:
         3. Follow, and finalize what its users have left.
         """
         await self.log.open()
+        await ask_server(self.clock, self.log)
+        self._spawn(follow_server(self.clock, self.log))
         await self.changer.start()
         following = asyncio.create_task(self.follower.run(self._advanced), name="follow")
         ready = asyncio.create_task(self.follower.ready.wait())

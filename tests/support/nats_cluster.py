@@ -4,6 +4,7 @@
 """
 
 import os
+import signal
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -54,6 +55,14 @@ cluster {{ name: "test", listen: "127.0.0.1:{route}", routes: [{routes}] }}
                     stderr=subprocess.DEVNULL,
                 )
             )
+
+    def kill_one(self, number: int) -> None:
+        """End server *number* as a crash would; it stays away."""
+        self._processes[number].kill()
+
+    def pause_one(self, number: int) -> None:
+        """Let server *number* fall silent without closing a connection, as one does that loses its power."""
+        self._processes[number].send_signal(signal.SIGSTOP)
 
     def kill(self) -> None:
         for process in self._processes:

@@ -35,6 +35,8 @@ __all__ = ["Connection", "Link"]
 CONNECT_TIMEOUT_S = 5.0
 SHUT_S = 1.0
 PING_INTERVAL_S = 20.0
+DOUBT_S = 1.0
+"""Once a request was not answered, a server has so long to say that it is there, if there are others."""
 RECONNECT_FIRST_S, RECONNECT_MOST_S = 0.02, 1.0
 
 _MUX = b"1"
@@ -64,6 +66,9 @@ class Connection(asyncio.Protocol):
         """Whether requests to JetStream go to the gate; the first one's answer says so."""
         self._silent_pings = 0
         self._ping_timer: asyncio.TimerHandle | None = None
+        self.replaceable = False
+        """Whether there are other servers to go to, so that one that is silent is soon given up."""
+        self._heard = self._doubted = False
 
     @classmethod
     async def open(
@@ -114,6 +119,7 @@ class Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
+        self._heard = True
         parser = self._parser
         try:
             frames = parser.feed(data)
@@ -193,6 +199,20 @@ class Connection(asyncio.Protocol):
         self.write(b"PING\r\n")
         self._ping_timer = self._loop.call_later(PING_INTERVAL_S, self._ping)
 
+    def _doubt(self) -> None:
+        """Ask the server whether it is there: one that has lost its power closes no connection."""
+        if self.replaceable and not self._doubted and not self.lost:
+            self._doubted, self._heard = True, False
+            self.write(b"PING\r\n")
+            # Twice, as a timer may come before what has arrived during a long turn of the event loop.
+            self._loop.call_later(DOUBT_S, self._loop.call_later, 0.05, self._resolve)
+
+    def _resolve(self) -> None:
+        self._doubted = False
+        if not self._heard and not self.lost:
+            log.warning("server is silent, trying others")
+            self.abort()
+
     def _answer(self, frame: Frame) -> None:
         future, _ = self._requests.pop(frame.subject, (None, ""))
         if future is not None and not future.done():
@@ -243,6 +263,9 @@ class Connection(asyncio.Protocol):
         try:
             async with asyncio.timeout(timeout_s):
                 frame = await future
+        except (TimeoutError, asyncio.CancelledError):
+            self._doubt()
+            raise
         finally:
             self._requests.pop(reply.encode(), None)
         if frame.header and not frame.payload and status_of(frame.header) == 503:
@@ -363,6 +386,7 @@ class Link:
                 return
             if opened.lost:
                 continue
+            opened.replaceable = len(self._servers) > 1
             self._connection = opened
             self._on_connect(opened)
             self._changed.set()

@@ -20,7 +20,15 @@ PULL_MESSAGES = 10_000
 PULL_BYTES = 32 * 1024 * 1024
 """Below the server's limit of unsent bytes per client, above the largest message."""
 PULL_EXPIRES_S = 60
-HEARTBEAT_S = 10
+HEARTBEAT_S = 10.0
+NEAR_HEARTBEAT_S = 0.5
+"""The same where a consumer may be on another server than the reader: nobody is told when that one dies."""
+MISSED = 2
+"""So many looks in a row that find no heartbeat mean that the server has forgotten the pull. One may only
+come too soon after a turn of the event loop that took long."""
+SETUP_FIRST_S, SETUP_GROWTH, SETUP_MOST_S = 0.75, 1.1, 5.0
+"""Time for an answer while a consumer is made, and how it grows with the attempts. What is asked while a
+cluster has no leader is never answered, nor is it when the consumer is given to a server that has just died."""
 INACTIVE_S = 60
 
 MANY = "job.>"
@@ -108,12 +116,17 @@ def may_be_behind(info: dict[str, Any]) -> bool:
     return bool((info.get("cluster") or {}).get("replicas"))
 
 
-def pull_request() -> dict[str, Any]:
+def in_cluster(info: dict[str, Any]) -> bool:
+    """Tell of a stream whether its consumers may be on another server than their readers."""
+    return bool((info.get("cluster") or {}).get("name"))
+
+
+def pull_request(heartbeat_s: float = HEARTBEAT_S) -> dict[str, Any]:
     return {
         "batch": PULL_MESSAGES,
         "max_bytes": PULL_BYTES,
         "expires": PULL_EXPIRES_S * NANOS,
-        "idle_heartbeat": HEARTBEAT_S * NANOS,
+        "idle_heartbeat": round(heartbeat_s * NANOS),
     }
 
 

@@ -31,6 +31,8 @@ from .streams import ensure_log
 __all__ = ["HEADER_ROOM", "JetStreamLog", "JetStreamTail", "read_ack", "read_stream"]
 
 APPEND_TIMEOUT_S = 5.0
+NEAR_APPEND_TIMEOUT_S = 2.0
+"""The same where there are several servers: what is sent while they elect a leader gets no answer."""
 HEADER_ROOM = 512
 """Bytes of a message that are left to its headers."""
 BEHIND_S = 5.0
@@ -127,7 +129,8 @@ class JetStreamLog:
             limit = connection.info.max_payload - HEADER_ROOM
             if len(payload) > limit:
                 raise MessageTooLargeError(subject, len(payload), limit)
-            frame = await connection.request(subject, payload, headers, APPEND_TIMEOUT_S)
+            answer_s = NEAR_APPEND_TIMEOUT_S if connection.replaceable else APPEND_TIMEOUT_S
+            frame = await connection.request(subject, payload, headers, answer_s)
         except (ConnectionError, TimeoutError, LogUnavailableError) as error:
             raise UnansweredError(subject, str(error) or "timeout") from error
         return read_ack(subject, expected_last, frame.payload)
@@ -218,6 +221,7 @@ class JetStreamTail:
         self._pull_subject = self._pull_reply = self._consumer = ""
         self._pulls = itertools.count(1)
         self._heard = 0.0
+        self._heartbeat_s, self._missed = consumer.HEARTBEAT_S, 0
         self._loop = asyncio.get_running_loop()
         self._setup: asyncio.Task[None] | None = None
         self._closed = False
@@ -225,7 +229,7 @@ class JetStreamTail:
             url, f"{name}-tail", sink=self._sink, on_connect=self._begin, on_lost=self._disconnected
         )
         self._opening = asyncio.create_task(self._open())
-        self._watch = self._loop.call_later(consumer.HEARTBEAT_S, self._watchdog)
+        self._watch = self._loop.call_later(self._heartbeat_s, self._watchdog)
 
     async def _open(self) -> None:
         await self._link.connection()
@@ -281,10 +285,10 @@ class JetStreamTail:
         self._live, self._sid = False, b""
 
     async def _subscribe(self, connection: Connection) -> None:
-        wait_s = 0.05
+        wait_s, answer_s = 0.05, consumer.SETUP_FIRST_S
         while not connection.lost:
             try:
-                await self._create(connection)
+                await self._create(connection, answer_s)
                 return
             except (LogUnavailableError, TimeoutError, ConnectionError) as error:
                 log.info("reader not ready", stream=self.stream, error=str(error) or "timeout")
@@ -292,11 +296,15 @@ class JetStreamTail:
                 self._error = error
                 self._wake()
                 return
+            except Exception:
+                # Whatever it is that cannot be understood, a reader must not be deaf for ever.
+                log.exception("reader not ready", stream=self.stream)
             await asyncio.sleep(wait_s)
-            wait_s = min(wait_s * 2, 1.0)
+            wait_s = min(wait_s * 2, 0.25)
+            answer_s = min(answer_s * consumer.SETUP_GROWTH, consumer.SETUP_MOST_S)
 
-    async def _create(self, connection: Connection) -> None:
-        info = await api.info(connection, self.stream)
+    async def _create(self, connection: Connection, answer_s: float) -> None:
+        info = await api.info(connection, self.stream, timeout_s=answer_s)
         if self._whole:
             consumer.check_history(self.stream, info["state"], self.position)
         else:
@@ -305,9 +313,11 @@ class JetStreamTail:
             connection.publish(api.end_subject(self.stream, self._consumer), b"")
         name = f"sluice-{secrets.token_hex(16)}"  # what it delivers is for who knows it
         body = consumer.create_request(self.stream, name, self.position + 1, self._subjects)
-        made = api.checked(await connection.ask(api.consumer_subject(self.stream, name), body), self.stream)
+        answer = await connection.ask(api.consumer_subject(self.stream, name), body, answer_s)
+        made = api.checked(answer, self.stream)
         if consumer.may_be_behind(info):
-            await self._look_for_the_newest(connection)
+            await self._look_for_the_newest(connection, answer_s)
+        self._listen_for(consumer.NEAR_HEARTBEAT_S if consumer.in_cluster(info) else consumer.HEARTBEAT_S)
         self._consumer = name
         self._pull_subject = api.pull_subject(self.stream, name)
         self._sid = b"%d" % next(self._sids)
@@ -318,9 +328,12 @@ class JetStreamTail:
         self._pull()
         self._wake()
 
-    async def _look_for_the_newest(self, connection: Connection) -> None:
+    async def _look_for_the_newest(self, connection: Connection, answer_s: float) -> None:
         """Find out what the stream's leader has: the consumer may be on a server that is behind."""
-        found = [await api.message(connection, self.stream, last_of=subject) for subject in self._subjects]
+        found = [
+            await api.message(connection, self.stream, last_of=subject, timeout_s=answer_s)
+            for subject in self._subjects
+        ]
         self._deliveries.newest = max((message.seq for message in found if message is not None), default=0)
         if not self._whole:
             # A bucket may lose that very message, before it was read, without another one in its place.
@@ -345,7 +358,7 @@ class JetStreamTail:
             return
         self._outstanding = consumer.PULL_MESSAGES
         self._pull_reply = f"_INBOX.{self._consumer}.{next(self._pulls)}"
-        body = msgspec.json.encode(consumer.pull_request())
+        body = msgspec.json.encode(consumer.pull_request(self._heartbeat_s))
         connection.publish(self._pull_subject, body, self._pull_reply)
 
     # receiving
@@ -400,18 +413,24 @@ class JetStreamTail:
         if not connection.lost and not self._live and not self._closed:
             self._begin(connection)
 
+    def _listen_for(self, heartbeat_s: float) -> None:
+        """Expect a heartbeat so often from here on."""
+        self._missed = 0
+        if heartbeat_s != self._heartbeat_s:
+            self._heartbeat_s = heartbeat_s
+            self._watch.cancel()
+            self._watch = self._loop.call_later(heartbeat_s, self._watchdog)
+
     def _watchdog(self) -> None:
-        """A pull under way is heard of every HEARTBEAT_S; if not, the server has forgotten it."""
-        self._watch = self._loop.call_later(consumer.HEARTBEAT_S, self._watchdog)
+        """A pull under way is heard of regularly; if not, the server has forgotten it, or is gone."""
+        self._watch = self._loop.call_later(self._heartbeat_s, self._watchdog)
         connection = self._link.current
         silent = self._loop.time() - self._heard
-        if (
-            self._live
-            and self._outstanding
-            and silent > 2.5 * consumer.HEARTBEAT_S
-            and connection is not None
-        ):
-            log.warning("reader hears nothing", stream=self.stream, seconds=round(silent))
+        waiting = self._live and self._outstanding and connection is not None
+        self._missed = self._missed + 1 if waiting and silent > 1.2 * self._heartbeat_s else 0
+        if self._missed >= consumer.MISSED and connection is not None:
+            log.warning("reader hears nothing", stream=self.stream, seconds=round(silent, 1))
+            self._missed = 0
             self._begin(connection)
 
 

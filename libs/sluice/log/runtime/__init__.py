@@ -3,6 +3,7 @@
 __all__ = [
     "alarm",
     "background_fork",
+    "clock",
     "config",
     "gc_tuning",
     "lease",

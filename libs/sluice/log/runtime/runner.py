@@ -24,6 +24,7 @@ from sluice.log.writer import CommitWriter, Written
 
 from . import gc_tuning
 from .background_fork import in_copy_beside
+from .clock import LogTime, wall_clock
 from .hooks import Hooks
 from .leadership import Alone, Leadership
 from .metrics import RunnerMetrics
@@ -57,10 +58,6 @@ class Settings:
     """Most time to finish the commit in flight when stopping."""
 
 
-def wall_clock() -> Micros:
-    return time.time_ns() // 1000
-
-
 class Runner[S]:
     """Runs *decider* on *target* until stopped."""
 
@@ -76,7 +73,8 @@ class Runner[S]:
         settings: Settings | None = None,
         instance: str = "",
     ) -> None:
-        self.log, self.clock = target, clock
+        self.log = target
+        self._time = LogTime(clock)
         self.leadership: Leadership = leadership or Alone()
         self.snapshots = snapshots
         self.settings = settings or Settings()
@@ -249,6 +247,9 @@ class Runner[S]:
 
     # leading
 
+    def _now(self) -> Micros:
+        return self._time.now(self.fold.at)
+
     async def _lead(self) -> None:
         assert self.tail is not None
         replica, tail = self.replica, self.tail
@@ -269,7 +270,7 @@ class Runner[S]:
                     self._check()
                 if replica.hear(entries[begin : begin + chunk]):
                     await self._settle()
-            if not replica.settled or (replica.due is not None and self.clock() >= replica.due):
+            if not replica.settled or (replica.due is not None and self._now() >= replica.due):
                 await self._settle()
             self._measure()
             if replica.settled:
@@ -292,7 +293,7 @@ class Runner[S]:
         """
         replica, steps, before = self.replica, 0, self.replica.decided
         turn = time.perf_counter()
-        while (step := replica.decide(self.clock())) is not None:
+        while (step := replica.decide(self._now())) is not None:
             steps += 1
             if steps >= self.settings.turn_steps:
                 last = type(step.events[0]).__name__
@@ -323,7 +324,7 @@ class Runner[S]:
         due, self._timer = self.replica.due, None
         if due is None:
             return
-        wait = due - self.clock()
+        wait = due - self._now()
         if wait <= 0:
             self._wake.set()
             return

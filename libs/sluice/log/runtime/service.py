@@ -25,6 +25,7 @@ from sluice.log.nats.objects import ObjectBucket
 from sluice.log.nats.responder import Answer, Responder
 
 from . import gc_tuning
+from .clock import BoundedClock, ask_server, follow_server
 from .config import CellConfig, load_cell, refuse
 from .hooks import Hooks
 from .lease import KvLease
@@ -103,9 +104,11 @@ class Shell[S]:
         self.lease = KvLease(self.log, lease or name, config.instance, config.lease_ttl_s)
         self.responder = Responder(config.nats_url, f"{name}-{config.instance}")
         self.publishers = [Publisher(each, self.log, self.lease.confirm) for each in projections]
+        self.clock = BoundedClock()
         self.runner: Runner[S] = Runner(
             decider,
             self.log,
+            clock=self.clock,
             leadership=self.lease,
             snapshots=Snapshots(ObjectBucket(self.log)),
             hooks=[*self.publishers, *hooks],
@@ -117,11 +120,14 @@ class Shell[S]:
         """Run until `stop`, or until the log cannot be followed any more (raises `EventLogError`)."""
         await self.log.open(None)
         await self._offer()
+        await ask_server(self.clock, self.log)
         cleanup = await setup(self) if setup is not None else None
         log.info("started", service=self.name, cell=self.config.cell, instance=self.config.instance)
+        watching = asyncio.create_task(follow_server(self.clock, self.log), name="clock")
         try:
             await self.runner.run()
         finally:
+            watching.cancel()
             with contextlib.suppress(Exception):
                 async with asyncio.timeout(STOP_GRACE_S):
                     if cleanup is not None:

@@ -32,10 +32,16 @@ __all__ = [
     "Heartbeat",
     "claim_key",
     "dispatch_key",
+    "is_claim_key",
     "job_of_key",
     "key_text",
     "key_token",
 ]
+
+
+CLAIM_TOKENS = 4
+LONGEST_ATTEMPT = 9
+"""Digits."""
 
 
 class DispatchPodSet(Value, frozen=True, kw_only=True):
@@ -145,3 +151,16 @@ def claim_key(job: JobKey, uid: str, attempt: int) -> str:
     'ml.train.0000-2a.1'
     """
     return f"{dispatch_key(job)}.{uid}.{attempt}"
+
+
+def is_claim_key(key: str) -> bool:
+    """Tell whether a key is one that `claim_key` makes; anybody may put others into the bucket.
+
+    >>> is_claim_key("ml.train.0000-2a.1"), is_claim_key("ml.train.0000-2a.one"), is_claim_key("train")
+    (True, False, False)
+    """
+    parts = key.split(".")
+    if len(parts) != CLAIM_TOKENS or not all(parts):
+        return False
+    attempt = parts[-1]
+    return attempt.isascii() and attempt.isdigit() and len(attempt) <= LONGEST_ATTEMPT

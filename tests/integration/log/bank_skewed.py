@@ -1,4 +1,4 @@
-"""The toy service on a machine whose clock can be set: the file BANK_CLOCK has the seconds that it is ahead."""
+"""The toy service on a machine whose clock can be set: BANK_CLOCK names a file with the seconds ahead."""
 
 import os
 import time

@@ -28,7 +28,7 @@ MISSED = 2
 come too soon after a turn of the event loop that took long."""
 SETUP_FIRST_S, SETUP_GROWTH, SETUP_MOST_S = 0.75, 1.1, 5.0
 """Time for an answer while a consumer is made, and how it grows with the attempts. What is asked while a
-cluster has no leader is never answered, nor is it when the consumer is given to a server that has just died."""
+cluster has no leader is never answered, nor if the consumer is given to a server that has just died."""
 INACTIVE_S = 60
 
 MANY = "job.>"

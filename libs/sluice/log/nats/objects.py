@@ -13,7 +13,9 @@ from collections.abc import Awaitable
 from typing import Any
 
 import msgspec
+import structlog
 
+from sluice.api.errors import UNREADABLE
 from sluice.log.errors import AppendRefusedError, LogUnavailableError, NoStreamError, UnansweredError
 
 from . import jetstream_api as api
@@ -26,6 +28,8 @@ CHUNK_BYTES = 1 << 20
 PUT_TIMEOUT_S, GET_TIMEOUT_S, ASK_TIMEOUT_S = 120.0, 120.0, 15.0
 
 _DIGEST = "SHA-256="
+
+log = structlog.get_logger("sluice.log.objects")
 
 
 class ObjectInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -128,8 +132,8 @@ class ObjectBucket:
         if end := await self._end():
             async for entries in read_stream(self._log, self._stream, self._prefix, end, ["M.>"]):
                 for entry in entries:
-                    info = msgspec.json.decode(entry.payload, type=ObjectInfo)
-                    found[info.name] = info
+                    if (info := _info(entry.payload)) is not None:
+                        found[info.name] = info
         return {name: info for name, info in found.items() if not info.deleted}
 
     async def _get(self, name: str) -> bytes:
@@ -150,6 +154,15 @@ class ObjectBucket:
             return
         await self._describe(ObjectInfo(name=name, bucket=self._bucket, nuid=info.nuid, deleted=True))
         await api.purge(await self._log.connection(), self._stream, f"{self._prefix}C.{info.nuid}")
+
+
+def _info(payload: bytes) -> ObjectInfo | None:
+    """Return an object's description; None for what is none, which anybody may have put there."""
+    try:
+        return msgspec.json.decode(payload, type=ObjectInfo)
+    except UNREADABLE as error:
+        log.warning("not an object's description", error=str(error))
+        return None
 
 
 def _digest(data: bytes) -> str:

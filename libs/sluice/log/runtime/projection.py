@@ -27,6 +27,7 @@ from sluice.log.nats.jetstream import JetStreamLog, read_ack, read_stream
 from sluice.log.nats.kv import is_deletion
 from sluice.log.nats.protocol import headers_of, publish_frame
 from sluice.log.nats.streams import WHOLE, Standing, ensure_bucket, look_at
+from sluice.protocol.subjects import COMMITS
 
 from .alarm import Alarm
 from .hooks import Hooks
@@ -60,6 +61,8 @@ TOMBSTONE_TTL = "1h"
 """How long a deletion stays visible to readers that were away."""
 
 SEQ_HEADER = "Sluice-Seq"
+LONGEST_SEQ = 18
+"""Digits of the largest sequence that is believed."""
 
 Change = tuple[str, bytes | None]
 """Key (tokens encoded) and value, a JSON object; None deletes the key."""
@@ -251,7 +254,21 @@ class Publisher[S](Hooks[S]):
         if not found.last:
             return stood
         entry = await api.message(connection, self.stream, seq=found.last)
-        return stood._replace(confirmed=0 if entry is None else _seq_of(entry), end=await self.log.end())
+        return stood._replace(confirmed=await self._confirmed(connection, entry), end=await self.log.end())
+
+    async def _confirmed(self, connection: Connection, entry: api.Stored | None) -> int:
+        """Return the commit that an entry is of, 0 if there is no such commit in this log.
+
+        The entry may be anybody's. Or it is of what the log once was, before an older one was put back: then
+        what stands at that place in this log is younger than the entry.
+        """
+        seq = 0 if entry is None else _seq_of(entry)
+        if entry is None or not seq:
+            return 0
+        commit = await api.message(connection, self.log.cell.stream, seq=seq)
+        if commit is None or commit.at > entry.at or self.log.cell.suffix(commit.subject) not in COMMITS:
+            return 0
+        return seq
 
     async def _look(self, connection: Connection) -> Standing | None:
         found = await look_at(connection, self.bucket)
@@ -303,8 +320,12 @@ def _seq_of(message: api.Stored) -> int:
     if message.header:
         fields = headers_of(message.header)
         if SEQ_HEADER in fields:
-            return int(fields[SEQ_HEADER])
+            return _whole_number(fields[SEQ_HEADER])
     if message.payload.startswith(b'{"seq":'):
-        digits = message.payload[7:27].split(b",")[0].split(b"}")[0]
-        return int(digits) if digits.isdigit() else 0
+        return _whole_number(message.payload[7:27].decode("latin-1").split(",")[0].split("}")[0])
     return 0
+
+
+def _whole_number(digits: str) -> int:
+    """Return a sequence, 0 for what is none."""
+    return int(digits) if digits.isascii() and digits.isdigit() and len(digits) <= LONGEST_SEQ else 0

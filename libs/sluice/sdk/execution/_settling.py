@@ -7,7 +7,7 @@ from functools import partial
 import structlog
 
 from sluice.events.job import JobEvent, JobStopped
-from sluice.protocol.dispatch import Claim, job_of_key
+from sluice.protocol.dispatch import Claim, is_claim_key, job_of_key
 
 from ._book import Book
 from ._desk import Desk
@@ -58,7 +58,10 @@ class Settling:
         left = [
             _held(key, revision)
             for key, claim, revision in answer.claims
-            if claim.executor == who.name and claim.instance != who.instance and claim.state == "Active"
+            if claim.executor == who.name
+            and claim.instance != who.instance
+            and claim.state == "Active"
+            and is_claim_key(key)
         ]
         log.info("executor ready", name=who.name, instance=who.instance, earlier=len(left))
         for held in left:

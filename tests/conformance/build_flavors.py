@@ -7,7 +7,8 @@ import msgspec
 
 from sluice.api import kueue
 from sluice.api.quantity import format_value, resource_value
-from sluice.core.flavors.assigner import Assignment, Mode, Possibility, assign
+from sluice.core.flavors.assigner import assign
+from sluice.core.flavors.assignment import Assignment, Mode, Possibility
 from sluice.core.quota.tree import FlavorResource, Quota, Tree
 from sluice.core.world.model import ClusterQueue, ResourceGroup, World
 from sluice.core.world.workload import Workload

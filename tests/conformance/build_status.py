@@ -14,7 +14,8 @@ from sluice.api import kueue
 from sluice.core.lifecycle import due
 from sluice.core.scheduler.decider import Scheduler
 from sluice.core.slices.job_request import resources_of
-from sluice.core.views import Notice, View, WorkloadView, notices, to_manifest
+from sluice.core.views import View, WorkloadView, notices, to_manifest
+from sluice.core.views.present.history import Notice
 from sluice.core.views.records import ActiveState, Recorded
 from sluice.core.workload.admission_checks import CheckState, max_retry_at
 from sluice.core.world.workload import Workload

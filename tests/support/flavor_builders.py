@@ -6,7 +6,7 @@ from typing import Any, Literal
 from sluice.api import kueue
 from sluice.api.core_v1 import Taint, Toleration
 from sluice.api.meta import ObjectMeta
-from sluice.core.flavors.assigner import Possibility
+from sluice.core.flavors.assignment import Possibility
 from sluice.core.quota.tree import FlavorResource, Quota, Tree
 from sluice.core.world.model import ClusterQueue, ResourceGroup, World
 from sluice.core.world.workload import Workload

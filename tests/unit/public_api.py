@@ -1,8 +1,9 @@
 """What is public, read from the packages themselves.
 
 The rule is one: a package's `__all__` names its public modules (and what it re-exports), a module's `__all__`
-its public names. `INTERFACE` is the part of it that users' programs and plug-ins build upon: its names and
-signatures are recorded in `public_api.txt`, and a change of it is deliberate. `make api` records it anew.
+its public names. Of a module of the core that has none, all is public but for what begins with an underscore.
+`INTERFACE` is the part of it that users' programs and plug-ins build upon: its names and signatures are
+recorded in `public_api.txt`, and a change of it is deliberate. `make api` records it anew.
 """
 
 import ast
@@ -54,9 +55,17 @@ def modules(root: str) -> Iterator[ModuleType]:
 
 
 def public_names(module: ModuleType) -> list[str]:
+    """As its `__all__` has them; only a module of the core may do without."""
+    if module.__name__.startswith("sluice.core.") and not hasattr(module, "__path__"):
+        return list(getattr(module, "__all__", own_names(module)))
     assert "__all__" in vars(module), f"{module.__name__} is public and has no __all__"
     found: list[str] = module.__all__
     return found
+
+
+def own_names(module: ModuleType) -> list[str]:
+    """What a module defines without an underscore, in its order."""
+    return [name for name in _definitions(module.__name__) if not name.startswith("_")]
 
 
 def submodule(module: ModuleType, name: str) -> bool:

@@ -14,6 +14,9 @@ SOURCES = Path(__file__).parents[2] / "libs"
 ROOMED = ("sluice.core", "sluice.log", "sluice.replay")
 """Packages whose folders are rooms: what stays inside one of them is nobody else's business."""
 
+NOT_YET = tuple(f"sluice.core.{room}" for room in ("cycle", "queueing", "scheduler", "variants"))
+"""Rooms that still make public what only they use."""
+
 PUBLIC = ("api", "events", "protocol", "core", "log", "replay", "sdk", "local", "telemetry")
 
 
@@ -64,12 +67,12 @@ def test_rooms_use_only_what_is_public_of_each_other() -> None:
                 continue
             if target not in allowed or name not in public_api.public_names(allowed[target]):
                 wrong.append(f"{importer}: {target}.{name}")
-    assert not wrong, "add what is meant to be public to __all__"
+    assert not wrong, "what is meant to be public belongs to __all__"
 
 
-@pytest.mark.parametrize("package", ["log", "replay"])
+@pytest.mark.parametrize("package", ["core", "log", "replay"])
 def test_nothing_is_public_that_only_its_room_uses(package: str) -> None:
-    """Whoever changes a name that is not in `__all__` need not look beyond the room."""
+    """Whoever changes a name that is not public need not look beyond the room."""
     folders = (SOURCES, SOURCES / "sluice" / "services")
     files = {_module(file): file for folder in folders for file in folder.rglob("*.py")}
     used = set()
@@ -82,7 +85,7 @@ def test_nothing_is_public_that_only_its_room_uses(package: str) -> None:
     spare = {
         f"{module.__name__}.{name}"
         for module in public_api.modules(f"sluice.{package}")
-        if not module.__name__.startswith(public_api.INTERFACE)
+        if not module.__name__.startswith((*public_api.INTERFACE, *NOT_YET))
         for name in public_api.public_names(module)
         if not public_api.submodule(module, name)
     }

@@ -452,6 +452,3 @@ def grace_ends(state: State) -> dict[str, Micros]:
         if controller is not None and not controller.present and check.status is not None and check.status[0]:
             found[name] = controller.since + grace
     return found
-
-
-__all__ = ["check_events", "grace_ends", "presence_events", "workload_events"]

@@ -410,5 +410,3 @@ HANDLERS: dict[type[Event], Callable[[State, Any, int, Micros], None]] = {
     ControllerLost: _lost,
     AdmissionCheckStatusChanged: _status,
 }
-
-__all__ = ["HANDLERS"]

@@ -95,6 +95,3 @@ def _parameters_changed(state: State, kind: str, name: str, seq: int) -> None:
 def look_at(state: State, keys: Iterable[WorkloadKey], seq: int) -> None:
     for key in keys:
         state.touch(state.workloads[key], seq)
-
-
-__all__ = ["applied", "deleted", "look_at"]

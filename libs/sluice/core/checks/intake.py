@@ -79,4 +79,4 @@ def presence(message: Message, seq: int) -> Presence:
     return Presence(seq, message.subject, message.payload, event_type, name, isinstance(data, Seen), errors)
 
 
-__all__ = ["MAX_MESSAGE", "presence", "verdict"]
+__all__ = ["verdict"]

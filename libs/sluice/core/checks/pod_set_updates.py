@@ -86,4 +86,4 @@ def _conflicts(
     return found
 
 
-__all__ = ["INVALID", "refusal"]
+__all__ = ["INVALID"]

@@ -82,4 +82,4 @@ def requests(state: State) -> Iterator[CheckRequest]:
                     yield found
 
 
-__all__ = ["SHOWN", "request", "requests"]
+__all__ = ["request", "requests"]

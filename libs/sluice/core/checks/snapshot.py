@@ -66,6 +66,3 @@ def load(data: bytes) -> State:
         if tracked.record.parent is not None:
             state.families.setdefault(tracked.record.parent, {})[tracked.record.key] = None
     return state
-
-
-__all__ = ["dump", "load"]

@@ -238,15 +238,4 @@ class State:
         return True
 
 
-__all__ = [
-    "Basis",
-    "Check",
-    "Controller",
-    "Presence",
-    "Reservation",
-    "Retried",
-    "State",
-    "Tracked",
-    "Verdict",
-    "Withdrawal",
-]
+__all__ = ["State"]

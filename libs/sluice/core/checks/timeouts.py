@@ -105,15 +105,4 @@ def rebuilt(workloads: Iterable[Tracked]) -> dict[str, OrderedDict[WorkloadKey, 
     return found
 
 
-__all__ = [
-    "ANSWER_TIMEOUT",
-    "answer_timeout",
-    "asked",
-    "ends",
-    "heard",
-    "heard_all",
-    "overdue",
-    "rebuilt",
-    "silent",
-    "timeout_s",
-]
+__all__ = ["timeout_s"]

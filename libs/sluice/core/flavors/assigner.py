@@ -20,7 +20,6 @@ Resources are looked at in order of name, so that equal workloads get equal answ
 
 from collections.abc import Mapping, Sequence
 
-from sluice.core.preemption.targets import Possibility
 from sluice.core.workload.charges import given_back
 from sluice.core.world.model import ClusterQueue, World
 from sluice.core.world.workload import Workload
@@ -29,14 +28,12 @@ from sluice.events.base import PodSet, PodSetAssignment
 from .assignment import (
     NO_MATCH,
     Assignment,
-    Attempt,
     Detail,
     FlavorChoice,
     Look,
     Mode,
     PodSetResult,
     ScanState,
-    pending_flavors,
 )
 from .search import Oracle, Pinned, Search
 
@@ -251,17 +248,4 @@ def _sum(totals: Sequence[Mapping[str, int]]) -> dict[str, int]:
     return result
 
 
-__all__ = [
-    "Assignment",
-    "Attempt",
-    "FlavorChoice",
-    "Mode",
-    "Oracle",
-    "Pinned",
-    "PodSetResult",
-    "Possibility",
-    "ScanState",
-    "assign",
-    "assign_like",
-    "pending_flavors",
-]
+__all__ = ["Pinned", "assign", "assign_like"]

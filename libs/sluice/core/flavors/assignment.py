@@ -290,28 +290,4 @@ def pending_flavors(scan: ScanState | None) -> bool:
     return scan is not None and any(index != -1 for tried in scan for index in tried.values())
 
 
-__all__ = [
-    "CANNOT_BORROW",
-    "CANNOT_PREEMPT",
-    "EXCEEDS",
-    "NO_MATCH",
-    "SEVERITY",
-    "WAITING",
-    "Assignment",
-    "Attempt",
-    "Detail",
-    "FlavorChoice",
-    "Look",
-    "Looks",
-    "Mode",
-    "PodSetResult",
-    "Possibility",
-    "ScanState",
-    "exceeds_text",
-    "nominal_exceeded_text",
-    "pending_flavors",
-    "probe_text",
-    "slice_text",
-    "text_of",
-    "unused_text",
-]
+__all__ = ["Assignment", "Mode", "Possibility", "pending_flavors"]

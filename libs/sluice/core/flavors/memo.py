@@ -103,4 +103,4 @@ def is_plain(workload: Workload) -> bool:
     )
 
 
-__all__ = ["AssignmentMemo", "is_plain", "remembered"]
+__all__ = ["is_plain", "remembered"]

@@ -10,7 +10,7 @@ from sluice.core.world.model import ClusterQueue, ResourceGroup
 
 from .eligibility import FlavorRule
 
-__all__ = ["FlavorPlan", "GroupPlan", "asks_nobody", "plan_of"]
+__all__ = ["asks_nobody", "plan_of"]
 
 _DEFAULT_FUNGIBILITY = kueue.FlavorFungibility(
     when_can_borrow="MayStopSearch", when_can_preempt="TryNextFlavor"

@@ -384,6 +384,3 @@ def _preferred(a: _Outcome, b: _Outcome, spare_borrowing: bool) -> bool:
     if a[0] != b[0]:
         return a[0] > b[0]
     return a[1] < b[1]
-
-
-__all__ = ["Found", "Oracle", "Pinned", "Search"]

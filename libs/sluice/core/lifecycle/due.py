@@ -194,15 +194,3 @@ def _unhold(lc: Lifecycle, key: WorkloadKey) -> None:
 
 def _local_queue(workload: Workload) -> str:
     return f"{workload.record.namespace}/{workload.record.queue_name}"
-
-
-__all__ = [
-    "Lifecycle",
-    "deadline",
-    "decide",
-    "forget",
-    "may_be_due",
-    "rebuild",
-    "reindex",
-    "workloads_affected_by",
-]

@@ -401,4 +401,4 @@ def _cluster_queue_runs(world: World, workload: Workload) -> bool:
     return queue is not None and not stopped(queue.spec.stop_policy)
 
 
-__all__ = ["deadline_of", "execution_deadline", "pods_ready_deadline", "transitions"]
+__all__ = ["pods_ready_deadline"]

@@ -291,15 +291,3 @@ def fill_back(search: Search, targets: list[Target], *, borrowing: bool) -> list
         else:
             search.tree.remove(node, workload.usage)
     return targets
-
-
-__all__ = [
-    "IN_CLUSTER_QUEUE",
-    "IN_COHORT_FAIR_SHARING",
-    "IN_COHORT_RECLAIM_WHILE_BORROWING",
-    "IN_COHORT_RECLAMATION",
-    "Reason",
-    "Search",
-    "Target",
-    "fill_back",
-]

@@ -242,6 +242,3 @@ def _fits_in_quota(
             fits = False
         above[fr] = max(0, amount - node.local_available(fr))
     return fits, above
-
-
-__all__ = ["classical_targets", "possible_victims"]

@@ -414,15 +414,3 @@ class _Tournament:
         share = dominant_resource_share(tree, node)
         tree.rollback(mark)
         return share
-
-
-__all__ = [
-    "FINAL_SHARE",
-    "INITIAL_SHARE",
-    "STRATEGIES",
-    "ShareComparison",
-    "ShareComparisons",
-    "fair_targets",
-    "possible_victims",
-    "refusals",
-]

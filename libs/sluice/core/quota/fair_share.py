@@ -14,7 +14,8 @@ from typing import Final, NamedTuple
 from sluice.api import kueue
 from sluice.api.quantity import MAX, parse
 
-from .tree import DEFAULT_WEIGHT, WEIGHT_SCALE, Cell, FlavorResource, Node, Tree
+from .node import DEFAULT_WEIGHT
+from .tree import WEIGHT_SCALE, Cell, FlavorResource, Node, Tree
 
 _PLACES: Final = 64
 
@@ -133,4 +134,4 @@ def _borrowing(
     return amounts, borrowed
 
 
-__all__ = ["ZERO", "Share", "dominant_resource_share", "lendable_of", "share_key", "weight"]
+__all__ = ["Share", "dominant_resource_share", "share_key", "weight"]

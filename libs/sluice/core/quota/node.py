@@ -247,4 +247,4 @@ def cell_of(node: Node, fr: FlavorResource) -> Cell:
     return cell
 
 
-__all__ = ["DEFAULT_WEIGHT", "WEIGHT_SCALE", "Cell", "FlavorResource", "Node", "Quota", "cell_of"]
+__all__ = ["FlavorResource"]

@@ -303,7 +303,6 @@ def _update_height(node: Node | None) -> None:
 
 
 __all__ = [
-    "DEFAULT_WEIGHT",
     "WEIGHT_SCALE",
     "Cell",
     "CohortCycleError",
@@ -311,7 +310,6 @@ __all__ = [
     "Node",
     "Quota",
     "Tree",
-    "TrialError",
     "cell_of",
     "find_height_of_lowest_subtree_that_fits",
 ]

@@ -32,6 +32,3 @@ def switched(state: State, key: JobKey, inbound: Inbound, data: JobActivated | J
         if record is not None and record.active != active
     ]
     return events or ignored(inbound, DUPLICATE)
-
-
-__all__ = ["switched"]

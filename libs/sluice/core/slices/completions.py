@@ -25,7 +25,7 @@ from .lazy_manifest import read_manifest
 from .state import Job, State
 from .submission import Submission
 
-__all__ = ["asking", "edited", "left_by", "left_in", "left_of", "made", "not_needed", "resized_pending"]
+__all__ = ["left_in", "made"]
 
 
 def left_of(most: Mapping[str, int], succeeded: Mapping[str, int]) -> dict[str, int]:

@@ -13,7 +13,7 @@ from sluice.protocol.dispatch import DispatchEntry, DispatchPodSet
 
 from .state import Job, Phase, State
 
-__all__ = ["cut", "dispatch_entry", "placement"]
+__all__ = ["dispatch_entry"]
 
 _NO_FLAVOR = ResourceFlavorSpec()
 

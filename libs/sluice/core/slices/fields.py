@@ -6,8 +6,6 @@ from sluice.api import batch_v1, jobset, ray, sluice_v1
 from sluice.api.labels import PRIORITY_CLASS, QUEUE_NAME
 from sluice.api.meta import Manifest, ObjectMeta
 
-__all__ = ["class_field", "named_class", "named_queue", "pods_field", "queue_field"]
-
 _LABEL: Final = f"metadata.labels[{QUEUE_NAME}]"
 
 

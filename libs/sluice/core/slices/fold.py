@@ -7,5 +7,3 @@ from .fold_inputs import INPUT_FOLDS
 from .fold_own import OWN_FOLDS
 
 HANDLERS = {**INPUT_FOLDS, **OWN_FOLDS}
-
-__all__ = ["HANDLERS"]

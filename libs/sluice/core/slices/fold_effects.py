@@ -93,16 +93,3 @@ def drop_finished(state: State, key: JobKey) -> None:
     expiry = state.expiry
     while expiry and ((kept := state.finished.get(expiry[0][1])) is None or kept.due != expiry[0][0]):
         heappop(expiry)
-
-
-__all__ = [
-    "Handler",
-    "begin_sizes",
-    "drop_finished",
-    "drop_job",
-    "drop_pending",
-    "note_replaced",
-    "prune",
-    "prune_all",
-    "succeed",
-]

@@ -291,5 +291,3 @@ INPUT_FOLDS: dict[type[Event], Handler] = {
     ChecksRequested: _checks_requested,
     CheckStateChanged: _check_state,
 }
-
-__all__ = ["INPUT_FOLDS"]

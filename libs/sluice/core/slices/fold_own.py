@@ -338,5 +338,3 @@ OWN_FOLDS: dict[type[Event], Handler] = {
     ExecutorSeen: _executor_seen,
     ExecutorLost: _executor_lost,
 }
-
-__all__ = ["OWN_FOLDS"]

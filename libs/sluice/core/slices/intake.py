@@ -31,7 +31,7 @@ from sluice.protocol.subjects import job_of
 
 from .submission import Submission, parse
 
-__all__ = ["ExecutorInput", "Inbound", "Presence", "inbound", "presence"]
+__all__ = ["Inbound"]
 
 LifecycleInput = Submission | JobScaled | JobActivated | JobDeactivated | JobDeleted
 ExecutorInput = JobPodsReady | JobPodsReclaimable | JobStopped | JobFinished

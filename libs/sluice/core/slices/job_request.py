@@ -24,7 +24,7 @@ from sluice.events.base import PodSet
 
 from .fields import named_class, named_queue
 
-__all__ = ["JobRequest", "is_plain", "job_request", "most_pods", "resources_of"]
+__all__ = ["JobRequest", "job_request"]
 
 Requests = dict[str, int]
 

@@ -83,6 +83,3 @@ def _resources(state: State, submission: Submission, pod_sets: Sequence[PodSet])
     if all(pod.containers[0].requests == pods.requests for pod, pods in zip(own, pod_sets, strict=False)):
         return b""
     return encode_resources(own)
-
-
-__all__ = ["note_before_end", "note_manifest", "read_all_manifests", "read_manifest"]

@@ -222,18 +222,4 @@ def of_growth(message: str) -> str:
     return "" if message == TO_BE_ADJUSTED else message
 
 
-__all__ = [
-    "adjusted",
-    "as_running",
-    "correction",
-    "fits_limits",
-    "judged",
-    "limit_range_applied",
-    "limits_deleted",
-    "look_at_limits",
-    "note_adjusted",
-    "of_growth",
-    "rules_of",
-    "runtime_class_applied",
-    "within_limits",
-]
+__all__ = ["judged"]

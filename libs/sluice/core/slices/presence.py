@@ -15,8 +15,6 @@ from .reports import stopped
 from .responses import DUPLICATE, add_to_step
 from .state import State
 
-__all__ = ["answer_presence"]
-
 
 def answer_presence(state: State, presence: Presence, at: Micros, events: list[Event], room: Room) -> None:
     """Answer one message: each job of an agent that is lost has stopped, for the reason NodeFailures."""

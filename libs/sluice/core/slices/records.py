@@ -219,17 +219,4 @@ def next_workload(state: State, job: Job, cause: int, at: Micros) -> WorkloadCre
     return WorkloadCreated(cause=cause, workload=again(job, cause, at))
 
 
-__all__ = [
-    "again",
-    "first_of_lineage",
-    "fits_update",
-    "new_record",
-    "next_uid",
-    "next_workload",
-    "priority",
-    "read",
-    "recreated",
-    "resized",
-    "same",
-    "update",
-]
+__all__ = ["new_record", "priority", "read"]

@@ -34,26 +34,7 @@ from .records import next_uid, same, update
 from .responses import Events
 from .state import Job, State, Todo
 
-__all__ = [
-    "events_of_pending",
-    "granted",
-    "grow",
-    "is_elastic",
-    "low_since",
-    "note_size",
-    "of_lineage",
-    "other_slices",
-    "out_of",
-    "pruned",
-    "resize",
-    "resizes",
-    "same_but_for_size",
-    "taken_back",
-    "wanted",
-    "was_refused",
-    "without_growth",
-    "without_pods",
-]
+__all__ = ["is_elastic", "out_of", "same_but_for_size"]
 
 MAX_SIZES = 64
 """How many sizes of a waiting slice are told apart."""

@@ -12,28 +12,7 @@ from .intake import Inbound
 from .state import Finished, Job, State
 from .submission import Submission
 
-__all__ = [
-    "DUPLICATE",
-    "MAX_COUNT",
-    "MAX_EVENTS",
-    "MAX_HELD",
-    "SLICE_REPLACED",
-    "STALE",
-    "STOPS",
-    "WITHDRAWS",
-    "Events",
-    "add_to_step",
-    "forgotten",
-    "held",
-    "ignored",
-    "overtaken_by",
-    "rejected",
-    "stop_for",
-    "unknown",
-    "wrong_besides",
-    "wrong_counts",
-    "wrong_sizes",
-]
+__all__ = ["SLICE_REPLACED"]
 
 DUPLICATE = "Duplicate"
 STALE = "Stale"

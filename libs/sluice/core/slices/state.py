@@ -20,7 +20,7 @@ from sluice.protocol.dispatch import DispatchPodSet
 
 from .intake import Inbound, Presence
 
-__all__ = ["Finished", "Job", "Phase", "State", "Stop", "Todo"]
+__all__ = ["Job", "Phase", "State", "Stop", "Todo"]
 
 
 class Phase(IntEnum):

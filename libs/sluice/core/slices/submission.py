@@ -16,7 +16,7 @@ from sluice.core.workload.limit_ranges import encode as encode_resources
 from .fields import named_queue, queue_field
 from .job_request import JobRequest, is_plain, job_request, resources_of
 
-__all__ = ["Submission", "encoded_resources", "parse", "read", "template_digest"]
+__all__ = ["Submission", "parse", "template_digest"]
 
 JobManifest = batch_v1.Job | sluice_v1.Job | ray.RayCluster | ray.RayJob | jobset.JobSet
 

@@ -3,12 +3,12 @@
 `View` is the fold; the functions beside it make manifests, conditions and tables of what it holds.
 """
 
-from .present.history import Notice, notices
-from .present.job import JobStatus, Phase, job_status
+from .present.history import notices
+from .present.job import JobStatus, job_status
 from .present.pending import no_variant, position, positions, why_pending
 from .present.queue import cluster_queue_status, cohort_status, local_queue_status
-from .present.workload import conditions, to_manifest
-from .records import ClusterQueueView, JobView, LocalQueueView, Transition, WorkloadView
+from .present.workload import to_manifest
+from .records import ClusterQueueView, JobView, LocalQueueView, WorkloadView
 from .view import View
 
 __all__ = [
@@ -16,14 +16,10 @@ __all__ = [
     "JobStatus",
     "JobView",
     "LocalQueueView",
-    "Notice",
-    "Phase",
-    "Transition",
     "View",
     "WorkloadView",
     "cluster_queue_status",
     "cohort_status",
-    "conditions",
     "holding",
     "job_status",
     "local_queue_status",

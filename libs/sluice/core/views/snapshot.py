@@ -292,17 +292,3 @@ _EMPTIES = [
     if f.default_factory is not dataclasses.MISSING and f.default_factory() is f.default_factory()
 ]
 """Dictionaries of a workload that are one for all of them while they are empty."""
-
-__all__ = [
-    "VERSION",
-    "Rows",
-    "cluster_queue_rows",
-    "dump",
-    "dump_histories",
-    "job_rows",
-    "load",
-    "local_queue_rows",
-    "schema_of",
-    "with_histories",
-    "workload_rows",
-]

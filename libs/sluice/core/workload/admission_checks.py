@@ -128,21 +128,3 @@ def why_not_admitted(states: Iterable[CheckState], *, has_quota: bool) -> tuple[
     if any(state.state != READY for state in states):
         return ("UnsatisfiedAdmissionChecks", "The workload has not all checks ready")
     return None
-
-
-__all__ = [
-    "PENDING",
-    "READY",
-    "REJECTED",
-    "RETRY",
-    "CheckState",
-    "asked_for",
-    "check_names",
-    "checks_for",
-    "max_retry_at",
-    "relevant_checks",
-    "reset_on_eviction",
-    "retried_late",
-    "sync_states",
-    "why_not_admitted",
-]

@@ -2,34 +2,6 @@
 
 from typing import Final
 
-__all__ = [
-    "ADMISSION_GATED",
-    "ADMISSION_GATED_BY",
-    "AHEAD",
-    "BEHIND",
-    "BEHIND_HEAD",
-    "CIRCLE",
-    "DEFERRED",
-    "EXCEEDS_MAX_QUOTA",
-    "GATED",
-    "IMPOSSIBLE",
-    "MISCONFIGURED",
-    "NO_LONGER_ENOUGH",
-    "NO_LONGER_FITS",
-    "NO_MATCHING_FLAVOR",
-    "ON_HOLD",
-    "OVER",
-    "OVERLAPS",
-    "PENDING_EVALUATION",
-    "PENDING_EVALUATION_MESSAGE",
-    "PODS_NOT_READY",
-    "SUSPENDED",
-    "TOPOLOGY_PLACEMENT_FAILED",
-    "WAITING_FOR_PODS_READY",
-    "WAITING_FOR_PREEMPTED",
-    "WAITING_FOR_QUOTA",
-]
-
 ON_HOLD: Final = "OnHold"
 MISCONFIGURED: Final = "Misconfigured"
 NO_MATCHING_FLAVOR: Final = "NoMatchingFlavor"

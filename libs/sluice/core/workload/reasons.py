@@ -3,39 +3,6 @@
 from collections.abc import Sequence
 from typing import Final
 
-__all__ = [
-    "ADMISSION_CHECK",
-    "BACKOFF_FINISHED",
-    "CLUSTER_QUEUE_RESTARTED",
-    "CLUSTER_QUEUE_STOPPED",
-    "CONCURRENT_ADMISSION",
-    "DEACTIVATED",
-    "DEACTIVATED_MESSAGE",
-    "FLAVOR_MIGRATION",
-    "HOLDING",
-    "JOB_DELETED",
-    "LOCAL_QUEUE_RESTARTED",
-    "LOCAL_QUEUE_STOPPED",
-    "MAXIMUM_EXECUTION_TIME_EXCEEDED",
-    "MAXIMUM_EXECUTION_TIME_MESSAGE",
-    "NODE_FAILURES",
-    "NO_MATCHING_WORKLOAD",
-    "PODS_READY_TIMEOUT",
-    "PREEMPTED",
-    "REACTIVATED",
-    "REQUEUED_MESSAGES",
-    "REQUEUING_LIMIT_EXCEEDED",
-    "REQUEUING_LIMIT_MESSAGE",
-    "VARIANT_DEACTIVATED",
-    "WAIT_FOR_RECOVERY",
-    "WAIT_FOR_START",
-    "WAIT_FOR_START_MESSAGE",
-    "checks_message",
-    "condition_reason",
-    "deactivation_message",
-    "must_race_message",
-]
-
 PREEMPTED: Final = "Preempted"
 FLAVOR_MIGRATION: Final = "FlavorMigration"
 PODS_READY_TIMEOUT: Final = "PodsReadyTimeout"

@@ -86,4 +86,4 @@ class PendingPreemptions:
             del self._awaited[victim]
 
 
-__all__ = ["AFTER_CHECK", "ANYTIME", "ISSUED", "PENDING", "PendingPreemptions"]
+__all__ = ["AFTER_CHECK", "ANYTIME", "ISSUED", "PENDING"]

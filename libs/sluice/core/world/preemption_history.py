@@ -261,4 +261,4 @@ class _Spared:
         return key in self._before or self._circles.times(self._preemptor, key) >= IN_VAIN  # type: ignore[arg-type]
 
 
-__all__ = ["IN_VAIN", "PreemptionHistory", "Remembered", "actor"]
+__all__ = ["IN_VAIN", "Remembered", "actor"]

@@ -55,4 +55,4 @@ def queue_order_timestamp(workload: Workload, config: ConfigurationSpec) -> Micr
     return workload.record.created_at
 
 
-__all__ = ["PRIORITY_BOOST_ANNOTATION", "effective_priority", "priority_boost", "queue_order_timestamp"]
+__all__ = ["effective_priority", "queue_order_timestamp"]

@@ -365,20 +365,16 @@ def queue_rank(workload: Workload, config: kueue.ConfigurationSpec) -> tuple[int
 
 
 __all__ = [
-    "BETTER_ADMITTED",
     "BETTER_NEXT",
     "MAY_PREEMPT",
     "Standing",
-    "admitted_sibling",
     "allowed_flavors",
     "backs_off",
     "bars",
     "family_usage",
     "has_passed",
-    "holders",
     "is_gated",
     "is_parent",
-    "last_acceptable",
     "looked_at_before",
     "migration_message",
     "must_race",

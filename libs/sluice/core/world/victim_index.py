@@ -121,4 +121,4 @@ def _priority(entry: Entry) -> int:
     return entry[0][0]
 
 
-__all__ = ["CandidateIndex", "Entry", "Rank", "rank"]
+__all__ = ["Entry", "Rank"]

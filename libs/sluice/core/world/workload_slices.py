@@ -109,15 +109,3 @@ def carry_over_execution_time(new: Workload, old: Workload, at: Micros) -> None:
     if old.admitted_at is not None:
         new.past_execution_s += (at - old.admitted_at) // MICROS_PER_S
     new.requeue_count = old.requeue_count
-
-
-__all__ = [
-    "carry_over_execution_time",
-    "charged",
-    "grants_more",
-    "must_wait",
-    "replaced_slice",
-    "replacement",
-    "successor",
-    "withdrawal",
-]

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from sluice.api.kueue import BorrowWithinCohort, ClusterQueuePreemption
-from sluice.core.flavors.assigner import Mode, Possibility, assign, assign_like
-from sluice.core.flavors.assignment import Assignment
+from sluice.core.flavors.assigner import assign, assign_like
+from sluice.core.flavors.assignment import Assignment, Mode, Possibility
 from tests.support.attempts import attempts_text
 from tests.support.flavor_builders import FixedOracle, asks, pod_set, queue, use, workload, world
 

@@ -3,7 +3,8 @@
 import pytest
 
 from sluice.api import kueue
-from sluice.core.flavors.assigner import Mode, Possibility, assign
+from sluice.core.flavors.assigner import assign
+from sluice.core.flavors.assignment import Mode, Possibility
 from sluice.events.base import PodSetAssignment
 from tests.support.flavor_builders import FixedOracle, asks, pod_set, queue, use, workload, world
 

@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluice.api import kueue
-from sluice.core.flavors.assigner import Mode, Possibility, assign
+from sluice.core.flavors.assigner import assign
+from sluice.core.flavors.assignment import Mode, Possibility
 from tests.support.attempts import attempts_text
 from tests.support.examples import examples
 from tests.support.flavor_builders import FixedOracle, pod_set, queue, use, workload, world

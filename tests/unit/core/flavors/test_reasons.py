@@ -3,7 +3,8 @@
 import pytest
 
 from sluice.api.core_v1 import Taint
-from sluice.core.flavors.assigner import Mode, Possibility, assign
+from sluice.core.flavors.assigner import assign
+from sluice.core.flavors.assignment import Mode, Possibility
 from tests.support.attempts import attempts_text
 from tests.support.flavor_builders import FixedOracle, asks, flavor, pod_set, queue, use, workload, world
 

@@ -5,11 +5,9 @@ import pytest
 
 from sluice.api.kueue import CohortSpec
 from sluice.core.views import (
-    Phase,
     View,
     cluster_queue_status,
     cohort_status,
-    conditions,
     job_status,
     local_queue_status,
     notices,
@@ -17,6 +15,8 @@ from sluice.core.views import (
     positions,
     to_manifest,
 )
+from sluice.core.views.present.job import Phase
+from sluice.core.views.present.workload import conditions
 from sluice.core.views.records import HISTORY_LIMIT
 from sluice.core.views.totals import series
 from sluice.events.base import JobKey, PodSet, WorkloadKey

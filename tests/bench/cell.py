@@ -24,6 +24,3 @@ def fresh_cell(*services: str, env: Mapping[str, str] | None = None) -> Iterator
         except BaseException:
             print(system.tail_logs())
             raise
-
-
-__all__ = ["SERVICES", "fresh_cell"]

@@ -36,6 +36,3 @@ def run(scenario: Scenario = BASELINE, timeout_s: float = 600) -> dict[str, Any]
 def key(figures: dict[str, Any]) -> str:
     parts = ", ".join(f"{mode} {ratio}" for mode, ratio in figures["ratio"].items())
     return f"{parts} times the CPU of one workload per job"
-
-
-__all__ = ["key", "run"]

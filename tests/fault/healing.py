@@ -296,6 +296,3 @@ class Healing:
             return bool(first) and seq > first[0]
 
         return sign
-
-
-__all__ = ["HEALED", "LIMITS_S", "PATIENCE_S", "POLL_S", "UNAVAILABLE", "Healing", "Sign"]

@@ -149,6 +149,3 @@ class Judge:
             self.found.divergent += await live.answers(self.client, self.entries)
         except (CliError, nats.errors.Error) as error:
             self.found.divergent.append(f"api: {error}")
-
-
-__all__ = ["Findings", "Judge"]

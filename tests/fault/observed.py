@@ -320,6 +320,3 @@ def _overlaps(job: str, runs: list[tuple[Life, Run]]) -> list[str]:
         if latest is None or run.end > latest[1].end:
             latest = (life, run)
     return []
-
-
-__all__ = ["Diary", "Held", "ProcessWatch", "Run", "compare", "losses", "read_diary", "without_lost"]

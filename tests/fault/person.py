@@ -67,6 +67,3 @@ class Person:
             )
             ack = await self.log.append(verdict_suffix(request.controller), payload, msg_id=message_id)
             self.answered += not ack.duplicate
-
-
-__all__ = ["Person"]

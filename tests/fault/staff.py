@@ -163,6 +163,3 @@ class Staff:
             return pid == service.pid and await self.healing.settled_claims(claims)
 
         return sign
-
-
-__all__ = ["AGENTS", "BRIDGES", "OF_STAFF", "Staff"]

@@ -52,6 +52,3 @@ def checked_cell(*checks: str, quota: int = 10, **spec: Any) -> CheckedCell:
     cell.apply(queue, local_queue())
     cell.settle()
     return cell
-
-
-__all__ = ["PEOPLE", "CheckedCell", "checked_cell"]

@@ -53,6 +53,3 @@ def sluice(*arguments: str, stdin: str = "", env: dict[str, str] | None = None) 
 
 
 Sluice = Callable[..., Said]
-
-
-__all__ = ["Said", "Sluice", "sluice"]

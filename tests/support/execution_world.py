@@ -302,6 +302,3 @@ class World:
             for number, work in list(process.works.items()):
                 if work.entry.job == f"default/{name}":
                     self.end_work(process, number, Outcome())
-
-
-__all__ = ["SETTINGS", "Process", "World", "entry_of"]

@@ -93,6 +93,3 @@ def _run(arguments: Sequence[str], env: Mapping[str, str], log_path: Path) -> No
     # Of modules that were loaded in vain: the service is to be its own `__main__`.
     warnings.simplefilter("ignore", RuntimeWarning)
     runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
-
-
-__all__ = ["Forked", "spawn"]

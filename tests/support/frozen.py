@@ -86,6 +86,3 @@ def difference(before: Any, after: Any, path: str = "") -> str:
 def _short(value: Any) -> str:
     text = repr(value)
     return text if len(text) < 200 else f"{text[:200]}..."
-
-
-__all__ = ["Field", "difference", "picture"]

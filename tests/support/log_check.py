@@ -19,6 +19,3 @@ def wrong_with(entries: Sequence[Entry], *, writers: Sequence[str] = ()) -> list
         if (checked := check(source, decider)).divergence is not None
     ]
     return [*found, *(f"{v.invariant} at {v.seq}: {v.text}" for v in lint(source)[0])]
-
-
-__all__ = ["wrong_with"]

@@ -241,6 +241,3 @@ class World:
         if {"slices", "scheduler"} <= self.services.keys():
             # What the test plays of these two need not hold together.
             assert not (wrong := wrong_with(self.log, writers=tuple(self.services))), wrong
-
-
-__all__ = ["SECOND", "START", "TICK", "Service", "World"]

@@ -11,8 +11,6 @@ import pytest
 
 from sluice.local.server import EmbeddedServer
 
-__all__ = ["nats_server"]
-
 
 @pytest.fixture
 def nats_server(tmp_path: Path) -> Iterator[EmbeddedServer]:

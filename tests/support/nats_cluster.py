@@ -18,8 +18,6 @@ from sluice.log.errors import EventLogError, StaleSequenceError
 from sluice.log.nats.jetstream import JetStreamLog
 from tests.support.waiting import eventually
 
-__all__ = ["Cluster", "nats_cluster"]
-
 SERVERS = 3
 
 

@@ -100,15 +100,3 @@ def applied(manifest: Any, kind: str = "") -> ObjectApplied:
         namespace=metadata.get("namespace", ""),
         object=msgspec.Raw(msgspec.json.encode(manifest)),
     )
-
-
-__all__ = [
-    "applied",
-    "configuration",
-    "defaulted",
-    "job_manifest",
-    "kueue_object",
-    "local_queue",
-    "priority_class",
-    "resource_group",
-]

@@ -19,6 +19,3 @@ def publish_bytes(url: str, subject: bytes, payload: bytes, reply: bytes = b"", 
             if not more:
                 raise ConnectionError(f"the server hung up: {received[-200:]!r}")
             received += more
-
-
-__all__ = ["publish_bytes"]

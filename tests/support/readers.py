@@ -268,6 +268,3 @@ def read(reader: Reader, data: bytes) -> object:
         return reader(data)
     except EXPECTED:
         return None
-
-
-__all__ = ["EXPECTED", "READERS", "SHAPES", "Reader", "read"]

@@ -32,6 +32,3 @@ def wrong_usage(view: View, state: SchedulerState) -> list[str]:
         if told != ({w.key for w in of} if held.evicted_at is None else set()):
             found.append(f"{key} is shown as to make way for {sorted(told)}")
     return found
-
-
-__all__ = ["wrong_usage"]

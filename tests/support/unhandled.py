@@ -64,6 +64,3 @@ def none_in_loop() -> Iterator[None]:
         logger.removeHandler(kept)
     if kept.texts:
         raise Unhandled("\n".join(kept.texts))
-
-
-__all__ = ["SIGNS", "Unhandled", "found", "none_in_loop"]

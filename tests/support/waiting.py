@@ -60,6 +60,3 @@ def stays_so(condition: Callable[[], Any], seconds: float) -> None:
         if time.monotonic() >= deadline:
             return
         time.sleep(min(0.03, seconds))
-
-
-__all__ = ["PATIENCE_S", "eventually", "stays", "stays_so", "wait_until"]

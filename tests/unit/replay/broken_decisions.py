@@ -368,5 +368,3 @@ BROKEN_DECISIONS: list[tuple[str, Callable[[], list[Entry]], Callable[[list[Entr
     ("needed-promise", promised, nobody_to_preempt),
     ("priority-kept", reclassified, another_value_by_an_edit),
 ]
-
-__all__ = ["BROKEN_DECISIONS", "LATE_DECISIONS", "promised"]

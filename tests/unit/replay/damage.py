@@ -63,6 +63,3 @@ def edited(entries: Sequence[Entry], kind: type[Event], number: int = 0, **field
     """Let the first event of a kind, or the one of that number, say something else."""
     seq, event = first(entries, kind, number)
     return replaced(entries, event, msgspec.structs.replace(event, **fields)), seq
-
-
-__all__ = ["Damaged", "altered", "edited", "events_of", "first", "followed", "lacking", "replaced", "without"]

@@ -7,8 +7,8 @@ from sluice.api.kueue import BorrowWithinCohort, FairSharingConfig
 from sluice.core.preemption.targets import (
     Possibility,
     get_targets,
+    possibility_of,
     possible_victims,
-    preemption_possibility,
     refusals,
 )
 from sluice.core.quota.tree import WEIGHT_SCALE, Quota
@@ -171,8 +171,8 @@ def test_possibility_says_where_victims_are(question):
     fr = short[0]
     own = w.cluster_queues[preemptor.cluster_queue]
     before = state(w)
-    possibility, height = preemption_possibility(w, own, preemptor, fr, usage[fr])
     targets = get_targets(w, preemptor, {fr: usage[fr]}, (fr,))
+    possibility, height = possibility_of(w, own, fr, usage[fr], targets)
     assert state(w) == before
     assert (possibility is Possibility.NO_CANDIDATES) == (not targets)
     inside = [t for t in targets if t.workload.cluster_queue == own.name]

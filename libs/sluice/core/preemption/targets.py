@@ -1,7 +1,7 @@
 """Preemption: who has to go so that a workload fits (SC5, SC6).
 
     targets = get_targets(world, workload, usage, frs_need_preemption)
-    possibility, height = preemption_possibility(world, queue, workload, fr, amount)
+    possibility, height = possibility_of(world, queue, fr, amount, targets)
 
 Both look at the world as it is, trials included (`reservations.Trial`), and leave it as it was. A workload
 that must not preempt (AX1) has no targets at all; for one that must not borrow (AX6), only what leaves its
@@ -65,8 +65,10 @@ def get_targets(
     `usage` is all that it would charge to `workload.cluster_queue`; `frs_need_preemption` is the part of it
     that is short. Evicted workloads that still hold quota may be among the targets.
     """
+    if not frs_need_preemption or not may_preempt(world.config, workload.record):
+        return []
     queue = world.cluster_queues[workload.cluster_queue]
-    return _search(world, queue, workload, usage, frs_need_preemption)
+    return _asked(world, workload, lambda: _found(Search(world, queue, workload, usage, frs_need_preemption)))
 
 
 def possible_victims(
@@ -98,20 +100,13 @@ def could_preempt(world: World, workload: Workload, other: Workload) -> bool:
     return Search(world, world.cluster_queues[workload.cluster_queue], workload, {}, ()).lets_preempt(other)
 
 
-def preemption_possibility(
-    world: World, queue: ClusterQueue, workload: Workload, fr: FlavorResource, amount: int
-) -> tuple[Possibility, int]:
-    """Return what preemption could do for *amount* of *fr*, and how far up the tree it would then borrow.
-
-    The height is that of `quota.find_height_of_lowest_subtree_that_fits`, after the preemptions.
-    """
-    return possibility_of(world, queue, fr, amount, _search(world, queue, workload, {fr: amount}, (fr,)))
-
-
 def possibility_of(
     world: World, queue: ClusterQueue, fr: FlavorResource, amount: int, targets: Sequence[Target]
 ) -> tuple[Possibility, int]:
-    """Say what `preemption_possibility` says, given the targets that were found for *amount* of *fr*."""
+    """Return what preempting *targets*, found for *amount* of *fr*, could do, and how far up it then borrows.
+
+    The height is that of `quota.find_height_of_lowest_subtree_that_fits`, after the preemptions.
+    """
     if not targets:
         return Possibility.NO_CANDIDATES, find_height_of_lowest_subtree_that_fits(queue.node, fr, amount)[0]
     with without(world, [target.workload for target in targets]):
@@ -139,18 +134,6 @@ def preemption_message(
         f"JobUID: {job_uid or 'UNKNOWN'}) due to {_DUE_TO[reason]}; "
         f"preemptor path: {preemptor_node.path()}; preemptee path: {victim_node.path()}"
     )
-
-
-def _search(
-    world: World,
-    queue: ClusterQueue,
-    workload: Workload,
-    usage: Mapping[FlavorResource, int],
-    frs: Collection[FlavorResource],
-) -> list[Target]:
-    if not frs or not may_preempt(world.config, workload.record):
-        return []
-    return _asked(world, workload, lambda: _found(Search(world, queue, workload, usage, frs)))
 
 
 def _asked[T](world: World, workload: Workload, ask: Callable[[], T]) -> T:

@@ -7,8 +7,8 @@ from sluice.api.kueue import BorrowWithinCohort, FairSharingConfig, RequeuingStr
 from sluice.core.preemption.targets import (
     Possibility,
     get_targets,
+    possibility_of,
     preemption_message,
-    preemption_possibility,
     refusals,
 )
 from sluice.core.quota.tree import WEIGHT_SCALE, Quota
@@ -245,8 +245,6 @@ def test_who_must_not_preempt_has_no_targets():
 
     assert ask(w, pending("in", "a", priority=1, cannot_preempt=True), 1) == []
     assert names(ask(w, pending("in", "a", priority=1), 1)) == ["low"]
-    bound = pending("in", "a", priority=1, cannot_preempt=True)
-    assert preemption_possibility(w, w.cluster_queues["a"], bound, CPU, 1)[0] is Possibility.NO_CANDIDATES
 
 
 def test_constraints_count_only_with_their_gate():
@@ -340,12 +338,12 @@ def test_possibility_and_height_after_preemption():
     queue(w, "b", cpu=0)
     running(w, "b1", "b", 2)
     workload = pending("in", "a", priority=1)
-    assert preemption_possibility(w, a, workload, CPU, 2) == (Possibility.RECLAIM, 0)
-    assert preemption_possibility(w, a, workload, CPU, 3) == (Possibility.NO_CANDIDATES, 1)
+    assert possibility_of(w, a, CPU, 2, ask(w, workload, 2)) == (Possibility.RECLAIM, 0)
+    assert possibility_of(w, a, CPU, 3, ask(w, workload, 3)) == (Possibility.NO_CANDIDATES, 1)
 
     running(w, "a1", "a", 2)
     with without(w, [w.workloads[WorkloadKey("ns/b1")]]):
-        assert preemption_possibility(w, a, workload, CPU, 2) == (Possibility.PREEMPT, 0)
+        assert possibility_of(w, a, CPU, 2, ask(w, workload, 2)) == (Possibility.PREEMPT, 0)
 
 
 # Fair sharing

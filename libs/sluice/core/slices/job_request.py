@@ -16,7 +16,7 @@ from sluice.api.core_v1 import (
     PodTemplateSpec,
     ResourceRequirements,
 )
-from sluice.api.meta import Manifest, ObjectMeta
+from sluice.api.meta import Manifest
 from sluice.api.quantity import resource_value
 from sluice.api.validation.job import pods_count, sync_completions
 from sluice.core.workload.pod_resources import PodResources, plain_resources, pod_resources, requests_of
@@ -84,30 +84,33 @@ def job_request(manifest: Manifest) -> JobRequest:
     """
     match manifest:
         case batch_v1.Job():
-            return _from_labels(manifest, manifest.metadata, manifest.spec.suspend, _batch_pod_sets(manifest))
-        case sluice_v1.Job():
-            return _own(manifest)
+            return _from_labels(manifest, _batch_pod_sets(manifest))
+        case sluice_v1.Job(spec=spec):
+            pod_sets = tuple(_group_pod_set(group, spec.completions) for group in sluice_v1.groups(spec))
+            return _from_labels(manifest, pod_sets, spec.maximum_execution_time_seconds, spec.priority)
         case ray.RayCluster():
-            pod_sets = _ray_pod_sets(manifest.spec)
+            return _from_labels(manifest, _ray_pod_sets(manifest.spec))
         case ray.RayJob():
-            pod_sets = _ray_job_pod_sets(manifest.spec)
+            return _from_labels(manifest, _ray_job_pod_sets(manifest.spec))
         case jobset.JobSet():
-            pod_sets = _jobset_pod_sets(manifest.spec)
+            return _from_labels(manifest, _jobset_pod_sets(manifest.spec))
         case kueue.Workload():
             return _workload(manifest)
         case _:
             raise TypeError(f"{type(manifest).__name__} is no job")
-    return _from_labels(manifest, manifest.metadata, manifest.spec.suspend, pod_sets)
 
 
 def _from_labels(
-    manifest: batch_v1.Job | ray.RayCluster | ray.RayJob | jobset.JobSet,
-    metadata: ObjectMeta,
-    suspend: bool | None,
+    manifest: batch_v1.Job | sluice_v1.Job | ray.RayCluster | ray.RayJob | jobset.JobSet,
     pod_sets: tuple[PodSet, ...],
+    longest: int | None = None,
+    priority: int | None = None,
 ) -> JobRequest:
+    """Return what labels and annotations say; *longest*: seconds that it may run, if a field says that."""
+    metadata = manifest.metadata
     marks, notes = metadata.labels, metadata.annotations
-    longest = marks.get(labels.MAX_EXEC_TIME_SECONDS)
+    if longest is None and marks.get(labels.MAX_EXEC_TIME_SECONDS):
+        longest = int(marks[labels.MAX_EXEC_TIME_SECONDS])
     return JobRequest(
         api_version=manifest.api_version,
         kind=manifest.kind,
@@ -116,40 +119,13 @@ def _from_labels(
         queue_name=named_queue(manifest),
         pod_sets=pod_sets,
         priority_class=named_class(manifest),
-        suspend=suspend,
-        maximum_execution_time_s=int(longest) if longest else None,
+        priority=priority,
+        suspend=manifest.spec.suspend,
+        maximum_execution_time_s=longest,
         preemption_gates=_names(notes.get(labels.PREEMPTION_GATES, "")),
         allowed_flavors=constraints.allowed_flavors(manifest),
         cannot_preempt=constraints.forbids(manifest, constraints.PREEMPTION),
         cannot_borrow=constraints.forbids(manifest, constraints.BORROWING),
-        elastic=notes.get(labels.ELASTIC_JOB) == "true",
-        generation=metadata.generation,
-        labels=_ours(marks),
-        annotations=_ours(notes),
-    )
-
-
-def _own(job: sluice_v1.Job) -> JobRequest:
-    spec, metadata = job.spec, job.metadata
-    marks, notes = metadata.labels, metadata.annotations
-    longest = spec.maximum_execution_time_seconds
-    if longest is None and labels.MAX_EXEC_TIME_SECONDS in marks:
-        longest = int(marks[labels.MAX_EXEC_TIME_SECONDS])
-    return JobRequest(
-        api_version=job.api_version,
-        kind=job.kind,
-        namespace=metadata.namespace or "default",
-        name=metadata.name,
-        queue_name=named_queue(job),
-        pod_sets=tuple(_group_pod_set(group, spec.completions) for group in sluice_v1.groups(spec)),
-        priority_class=named_class(job),
-        priority=spec.priority,
-        suspend=spec.suspend,
-        maximum_execution_time_s=longest,
-        preemption_gates=_names(notes.get(labels.PREEMPTION_GATES, "")),
-        allowed_flavors=constraints.allowed_flavors(job),
-        cannot_preempt=constraints.forbids(job, constraints.PREEMPTION),
-        cannot_borrow=constraints.forbids(job, constraints.BORROWING),
         elastic=notes.get(labels.ELASTIC_JOB) == "true",
         generation=metadata.generation,
         labels=_ours(marks),
@@ -273,14 +249,8 @@ def _or_one(count: int | None) -> int:
 
 def _batch_pod_sets(job: batch_v1.Job) -> tuple[PodSet, ...]:
     least = job.metadata.annotations.get(labels.JOB_MIN_PARALLELISM)
-    return (
-        pod_set(
-            "main",
-            pods_count(job.spec),
-            job.spec.template,
-            min_count=int(least) if least else None,
-        ),
-    )
+    count = pods_count(job.spec)
+    return (pod_set("main", count, job.spec.template, min_count=int(least) if least else None),)
 
 
 def worker_count(group: ray.WorkerGroupSpec) -> int:

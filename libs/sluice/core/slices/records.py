@@ -152,6 +152,14 @@ def next_uid(job: Job, cause: int) -> str:
     return uid(cause, seq_of(job.uid) << 8 | job.revision & 0xFF)
 
 
+def next_name(job: Job, old: WorkloadRecord) -> str:
+    """Return the name of the job's next workload, which is not that of *old*."""
+    reference = old.job
+    assert reference is not None
+    group, job_name = reference.api_version.rpartition("/")[0], job.key.partition("/")[2]
+    return workload_name(reference.kind, group, job_name, job.uid, job.revision + 1, old.name)
+
+
 def again(
     job: Job, cause: int, created_at: Micros, pod_sets: Sequence[PodSet] | None = None
 ) -> WorkloadRecord:
@@ -160,11 +168,7 @@ def again(
     if job.pending is not None:
         # The size that was wanted last; the present slice is the smaller one.
         old = msgspec.structs.replace(old, pod_sets=job.pending.pod_sets)
-    revision = job.revision + 1
-    reference = old.job
-    assert reference is not None
-    group = reference.api_version.rpartition("/")[0]
-    name = workload_name(reference.kind, group, job.key.partition("/")[2], job.uid, revision, old.name)
+    name = next_name(job, old)
     return msgspec.structs.replace(
         old,
         name=name,

@@ -29,8 +29,7 @@ from sluice.events.slices import (
 
 from .completions import edited, made, not_needed, resized_pending
 from .limits import of_growth
-from .naming import workload_name
-from .records import next_uid, same, update
+from .records import next_name, next_uid, same, update
 from .responses import Events
 from .state import Job, State, Todo
 
@@ -180,11 +179,6 @@ def next_slice(
 ) -> WorkloadRecord:
     """Return the slice that is to replace the job's present one."""
     old = job.record
-    reference = old.job
-    assert reference is not None
-    group = reference.api_version.rpartition("/")[0]
-    job_name = job.key.partition("/")[2]
-    name = workload_name(reference.kind, group, job_name, job.uid, job.revision + 1, old.name)
     annotations = {
         **like.annotations,
         labels.WORKLOAD_SLICE_NAME: old.annotations.get(labels.WORKLOAD_SLICE_NAME, old.name),
@@ -192,7 +186,7 @@ def next_slice(
     }
     return msgspec.structs.replace(
         like,
-        name=name,
+        name=next_name(job, old),
         uid=next_uid(job, cause),
         created_at=at,
         pod_sets=pod_sets,

@@ -108,11 +108,14 @@ def read(submission: Submission, gates: Mapping[str, bool]) -> JobRequest | tupl
         errors.append(required(queue_field(manifest)))
     if errors:
         return tuple(errors)
-    request = job_request(manifest)
-    if len(_requests) >= _CACHED:
-        del _requests[next(iter(_requests))]
-    _requests[key] = request
-    return request
+    return _keep(_requests, key, job_request(manifest))
+
+
+def _keep[K, V](cache: dict[K, V], key: K, value: V) -> V:
+    if len(cache) >= _CACHED:
+        del cache[next(iter(cache))]
+    cache[key] = value
+    return value
 
 
 _templates: dict[bytes, bytes] = {}
@@ -121,12 +124,8 @@ _templates: dict[bytes, bytes] = {}
 
 def template_digest(submission: Submission) -> bytes:
     """Return what tells manifests apart by what must stay while the job runs: pods, not their number."""
-    found = _templates.get(submission.digest)
-    if found is None:
-        if len(_templates) >= _CACHED:
-            del _templates[next(iter(_templates))]
-        found = _templates[submission.digest] = _digest(_template(submission.manifest))
-    return found
+    digest = submission.digest
+    return _templates.get(digest) or _keep(_templates, digest, _digest(_template(submission.manifest)))
 
 
 def _template(manifest: JobManifest) -> object:
@@ -152,12 +151,8 @@ def encoded_resources(submission: Submission) -> bytes:
     """
     if is_plain(submission.manifest):
         return b""
-    found = _resources.get(submission.digest)
-    if found is None:
-        if len(_resources) >= _CACHED:
-            del _resources[next(iter(_resources))]
-        found = _resources[submission.digest] = encode_resources(resources_of(submission.manifest))
-    return found
+    digest, manifest = submission.digest, submission.manifest
+    return _resources.get(digest) or _keep(_resources, digest, encode_resources(resources_of(manifest)))
 
 
 def _digest(value: Any) -> bytes:

@@ -19,6 +19,7 @@ from sluice.core.views import (
     to_manifest,
     why_pending,
 )
+from sluice.core.views.holding import charged_pods
 from sluice.core.views.present.job import Phase, current, is_over, status_fields
 from sluice.core.views.present.phase import WorkloadPhase, workload_phase
 from sluice.core.views.present.promises import to_make_way_for
@@ -27,7 +28,6 @@ from sluice.core.views.present.slices import described, is_slice, place, waiting
 from sluice.core.views.present.times import timestamp
 from sluice.core.views.present.unadmitted import check_states, in_order, told, waiting_for
 from sluice.core.views.records import Migration
-from sluice.core.views.usage import charged_pods
 from sluice.core.workload.admission_checks import READY
 from sluice.core.workload.charges import counts, size_text
 from sluice.core.world.pending_preemptions import AFTER_CHECK

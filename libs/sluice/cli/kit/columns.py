@@ -298,3 +298,12 @@ def cohort_age(obj: Object) -> str:
 def flavor_names(obj: Object) -> str:
     groups = dig(obj, "spec", "resourceGroups", default=())
     return ",".join(flavor["name"] for group in groups for flavor in group.get("flavors", ()))
+
+
+# Agents
+
+
+def agent_flavors(obj: Object) -> str:
+    """Return the flavors that an agent serves, `<any>` if all, `<unknown>` if nobody knows."""
+    found = dig(obj, "status", "flavors", default=None)
+    return "<unknown>" if found is None else ",".join(found) or "<any>"

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 
 from . import columns, columns_checks
 from .columns import condition, dig, is_true, text_at
-from .columns_agents import agent_flavors
 from .durations import age
 from .errors import CliError
 from .suggest import did_you_mean
@@ -275,7 +274,7 @@ RESOURCES: tuple[Resource, ...] = (
         columns=(
             _NAME,
             Column("STATUS", text_at("status", "phase")),
-            Column("FLAVORS", agent_flavors),
+            Column("FLAVORS", columns.agent_flavors),
             Column("JOBS", text_at("status", "jobs", default="")),
             Column("HOST", text_at("status", "host", default=""), wide=True),
             Column("SINCE", lambda obj: age(dig(obj, "status", "since", default=None), time.time())),

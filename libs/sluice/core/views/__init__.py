@@ -32,7 +32,6 @@ __all__ = [
     "snapshot",
     "to_manifest",
     "totals",
-    "usage",
     "view",
     "why_pending",
 ]

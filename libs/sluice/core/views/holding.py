@@ -3,14 +3,14 @@
 A workload has quota exactly while its cluster queue lists it: parents show what their variants have.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from sluice.core.workload.charges import add, beyond, subtract
+from sluice.api.kueue import ConfigurationSpec
+from sluice.core.workload.charges import add, beyond, counts, given_back, left, subtract, usage_of
 from sluice.events.base import WorkloadKey
 
 from .records import ClusterQueueView, FlavorResource, WorkloadView
 from .state import State
-from .usage import charge_of
 
 
 def charged(workload: WorkloadView) -> ClusterQueueView | None:
@@ -167,6 +167,25 @@ def _change(workload: WorkloadView, queue: ClusterQueueView, charge: dict[Flavor
     workload.charge = charge
 
 
+def charge_of(config: ConfigurationSpec, workload: WorkloadView) -> dict[FlavorResource, int]:
+    """Return what the reservation charges now, if nobody shares it: ended pods count no longer (SC7)."""
+    ended = given_back(config, workload.reclaimable)
+    return usage_of(workload.assignment or (), workload.record.pod_sets, ended)
+
+
+def charged_pods(config: ConfigurationSpec, workload: WorkloadView) -> Mapping[str, int]:
+    """Return for how many pods each pod set is charged where that is fewer than it was given."""
+    ended = given_back(config, workload.reclaimable)
+    if not ended or not workload.holds_quota:
+        return {}
+    specified = counts(workload.record.pod_sets)
+    return {
+        assigned.name: pods
+        for assigned in workload.assignment or ()
+        if ended.get(assigned.name) and (pods := left(assigned, specified, ended)) < assigned.count
+    }
+
+
 def charge_beside(state: State, workload: WorkloadView) -> dict[FlavorResource, int]:
     """Return what the reservation charges: of a slice beside the one that it replaces only the rest (WS3)."""
     charge = charge_of(state.config, workload)
@@ -180,4 +199,4 @@ def stands_alone(workload: WorkloadView | None, without: WorkloadView) -> bool:
     return workload is None
 
 
-__all__ = ["promised"]
+__all__ = ["charged_pods", "promised"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sluice.cli.kit.columns_agents import agent_flavors
+from sluice.cli.kit.columns import agent_flavors
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,7 @@ from sluice.cli.cell.client import Api, run
 from sluice.cli.cell.custom_kinds import with_registered
 from sluice.cli.cell.name_completion import complete_targets
 from sluice.cli.cell.selectors import all_namespaces_option, namespace_option, parse_targets, selector_option
-from sluice.cli.kit.columns import dig, key, name, object_age
-from sluice.cli.kit.columns_agents import agent_flavors
+from sluice.cli.kit.columns import agent_flavors, dig, key, name, object_age
 from sluice.cli.kit.describe_format import Lines, conditions, field, indented, mapping
 from sluice.cli.kit.output import to_yaml
 from sluice.cli.kit.resources import Resource

@@ -227,9 +227,9 @@ def _to_be_preempted(world: World, workload: WorkloadView) -> list[Object]:
         return not isinstance(check, kueue.AdmissionCheck) or check.spec.preemption_policy == AFTER_CHECK
 
     found: list[Object] = []
-    for claimant in to_make_way_for(world.view, workload):
-        waits = [state.name for state in check_states(claimant) if state.state != READY]
-        found.append({"by": claimant.key, "afterChecks": [name for name in waits if holds_back(name)]})
+    for preemptor in to_make_way_for(world.view, workload):
+        waits = [state.name for state in check_states(preemptor) if state.state != READY]
+        found.append({"by": preemptor.key, "afterChecks": [name for name in waits if holds_back(name)]})
     return found
 
 

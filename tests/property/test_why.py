@@ -113,31 +113,31 @@ def test_what_pending_preemptions_take_and_hold_back():
             world = fold.state.world
             if not world.claims or seq % 2:
                 continue
-            for claimant in [w for each in world.claims.by_queue.values() for w in each.values()]:
-                claims += _passes(fold, claimant, seq)
+            for preemptor in [w for each in world.claims.by_queue.values() for w in each.values()]:
+                claims += _passes(fold, preemptor, seq)
             for workload in [w for w in world.workloads.values() if w.peers is not None][:2]:
                 behind += bool(explain(fold.state, workload.key, seq, fold.at, help_=False).claims)
                 _smallest(fold, workload, seq)
     assert min(claims, behind) >= 60, (claims, behind)
 
 
-def _passes(fold: Fold[SchedulerState], claimant: Workload, seq: int) -> bool:
+def _passes(fold: Fold[SchedulerState], preemptor: Workload, seq: int) -> bool:
     """Check what is said of a reservation; False if not even that would admit it."""
-    report = explain(fold.state, claimant.key, seq, fold.at)
+    report = explain(fold.state, preemptor.key, seq, fold.at)
     assert report.phase == "QuotaReserved"
-    assert report.claims[0].victims == sorted(claimant.victims)
+    assert report.claims[0].victims == sorted(preemptor.victims)
     laboratory = Laboratory(fold.state, seq, fold.at)
     world = fold.state.world
-    stops = [WorkloadStopped(cause=0, workload=key) for key in sorted(claimant.victims)]
+    stops = [WorkloadStopped(cause=0, workload=key) for key in sorted(preemptor.victims)]
     stops = [stop for stop in stops if world.workloads[stop.workload].evicted_at is not None]
-    ready = ChecksReady(cause=0, workload=claimant.key, attempt=claimant.reservations)
-    admitted = laboratory.attempt((*stops, ready), claimant.key).admitted
-    assert admitted == bool(report.remedies), (seq, claimant.key)
+    ready = ChecksReady(cause=0, workload=preemptor.key, attempt=preemptor.reservations)
+    admitted = laboratory.attempt((*stops, ready), preemptor.key).admitted
+    assert admitted == bool(report.remedies), (seq, preemptor.key)
     if report.remedies and report.remedies[0].kind == "check":
-        assert not laboratory.attempt(stops, claimant.key).admitted
-    for key in claimant.victims:
+        assert not laboratory.attempt(stops, preemptor.key).admitted
+    for key in preemptor.victims:
         victim = explain(fold.state, key, seq, fold.at, help_=False)
-        assert claimant.key in victim.message or world.workloads[key].evicted_at is not None
+        assert preemptor.key in victim.message or world.workloads[key].evicted_at is not None
     return admitted
 
 

@@ -28,7 +28,7 @@ def wrong_usage(view: View, state: SchedulerState) -> list[str]:
         if seen is None or held.record.parent is not None or key in state.world.families:
             continue
         of = [w for w in state.world.claims.claimants_of(key) if w.preemptions == PENDING]
-        told = {claimant.key for claimant in to_make_way_for(view, seen)}
+        told = {preemptor.key for preemptor in to_make_way_for(view, seen)}
         if told != ({w.key for w in of} if held.evicted_at is None else set()):
             found.append(f"{key} is shown as to make way for {sorted(told)}")
     return found

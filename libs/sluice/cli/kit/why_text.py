@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from sluice.replay.explain.checks import CheckNote
 from sluice.replay.explain.report import Candidate, Report
-from sluice.replay.views.pending_preemptions import claim_lines
+from sluice.replay.views.pending_preemptions import pending_preemption_lines
 
 
 def plain_words(report: Report) -> Iterable[str]:
@@ -48,7 +48,7 @@ def plain_words(report: Report) -> Iterable[str]:
     if report.claims and report.phase == "Pending":
         yield ""
         yield "  Quota that is promised, for when pending preemptions have been made:"
-        yield from (f"    {line}" for line in claim_lines(report.claims))
+        yield from (f"    {line}" for line in pending_preemption_lines(report.claims))
     if report.checks:
         yield ""
         yield "  What its admission checks say:"

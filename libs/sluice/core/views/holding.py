@@ -29,7 +29,7 @@ def give_back(state: State, workload: WorkloadView) -> None:
     del queue.workloads[workload.key]
     queue.claimants.pop(workload.key, None)
     if workload.victims:
-        promise(state, workload, ())
+        set_victims(state, workload, ())
     if workload.promised_to:
         _gone(state, workload)
     workload.preemptions_pending = False
@@ -47,9 +47,9 @@ def promised(state: State, queue: ClusterQueueView) -> dict[FlavorResource, int]
     It is charged beside what they have, so that the queue may have reserved more than there is.
     """
     total: dict[FlavorResource, int] = {}
-    for claimant in map(state.workloads.__getitem__, queue.claimants):
-        if waits_for_victims(state, queue, claimant):
-            add(total, claimant.charge)
+    for preemptor in map(state.workloads.__getitem__, queue.claimants):
+        if waits_for_victims(state, queue, preemptor):
+            add(total, preemptor.charge)
     return total
 
 
@@ -68,23 +68,23 @@ def leaving_victims(state: State, workload: WorkloadView) -> list[WorkloadKey]:
 def _gone(state: State, victim: WorkloadView) -> None:
     """Nobody waits any more for what it had."""
     for key in victim.promised_to:
-        claimant = state.workloads.get(key)
-        if claimant is not None:
-            claimant.victims = [other for other in claimant.victims if other != victim.key]
+        preemptor = state.workloads.get(key)
+        if preemptor is not None:
+            preemptor.victims = [other for other in preemptor.victims if other != victim.key]
     victim.promised_to = {}
 
 
-def promise(state: State, claimant: WorkloadView, victims: Sequence[WorkloadKey]) -> None:
-    """Note who is to be preempted for the claimant, in the place of those who were."""
-    for key in claimant.victims:
+def set_victims(state: State, preemptor: WorkloadView, victims: Sequence[WorkloadKey]) -> None:
+    """Note who is to be preempted for a reservation, in the place of those who were."""
+    for key in preemptor.victims:
         victim = state.workloads.get(key)
-        if victim is not None and claimant.key in victim.promised_to:
-            victim.promised_to = {k: None for k in victim.promised_to if k != claimant.key}
-    claimant.victims = victims
+        if victim is not None and preemptor.key in victim.promised_to:
+            victim.promised_to = {k: None for k in victim.promised_to if k != preemptor.key}
+    preemptor.victims = victims
     for key in victims:
         victim = state.workloads.get(key)
         if victim is not None:
-            victim.promised_to = {**victim.promised_to, claimant.key: None}
+            victim.promised_to = {**victim.promised_to, preemptor.key: None}
 
 
 def _stays(state: State, key: WorkloadKey) -> bool:
@@ -95,9 +95,10 @@ def _stays(state: State, key: WorkloadKey) -> bool:
 def replace_victim(state: State, old: WorkloadView, new: WorkloadView) -> None:
     """A new slice has taken the place of a victim: it is to go instead (WS6)."""
     for queue in state.cluster_queues.values():
-        for claimant in map(state.workloads.__getitem__, queue.claimants):
-            if old.key in claimant.victims:
-                promise(state, claimant, [new.key if key == old.key else key for key in claimant.victims])
+        for preemptor in map(state.workloads.__getitem__, queue.claimants):
+            if old.key in preemptor.victims:
+                victims = [new.key if key == old.key else key for key in preemptor.victims]
+                set_victims(state, preemptor, victims)
 
 
 def count_locally(workload: WorkloadView, n: int) -> None:

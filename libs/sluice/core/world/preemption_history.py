@@ -33,7 +33,7 @@ PRUNE: Final = 16
 Remembered = tuple[WorkloadKey, WorkloadKey, int, str, str]
 """Preemptor, victim, how often since the preemptor had quota last, and the cluster queues of both.
 
-A claimant that gave its reservation up is both, and its second queue is `ANYWHERE`."""
+Who has given its reservation up is both, and its second queue is `ANYWHERE`."""
 
 
 def actor(workload: Workload) -> WorkloadKey:
@@ -75,7 +75,7 @@ class PreemptionHistory:
         self._by: dict[WorkloadKey, dict[WorkloadKey, _Edge]] = {}
         """Victim -> who preempted it."""
         self._tries: dict[WorkloadKey, int] = {}
-        """Preemptor, or claimant that gave up -> how often it has got quota since it did so first."""
+        """Who has preempted, or given up -> how often it has got quota since it did so first."""
         self.trying: dict[WorkloadKey, None] = {}
         """Those of them that have preempted somebody, or given up, since they had quota last."""
         self._epochs: dict[str, int] = {}
@@ -119,9 +119,9 @@ class PreemptionHistory:
                     todo.append(other)
         return found
 
-    def given_up(self, claimant: WorkloadKey) -> int:
+    def given_up(self, preemptor: WorkloadKey) -> int:
         """Return how often it gave up a reservation with pending preemptions since it was admitted last."""
-        times, _, inputs = self._gave_up.get(claimant, (0, "", 0))
+        times, _, inputs = self._gave_up.get(preemptor, (0, "", 0))
         return times if inputs == self._inputs else 0
 
     def times(self, preemptor: WorkloadKey, victim: WorkloadKey) -> int:
@@ -171,13 +171,13 @@ class PreemptionHistory:
             self.trying[preemptor] = None
         by[preemptor] = _Edge(times, try_, queue, epochs.get(queue, 0), other, epochs.get(other, 0))
 
-    def give_up(self, claimant: Workload) -> None:
+    def give_up(self, preemptor: Workload) -> None:
         """It gave its reservation up, as what it was to preempt for it cannot be preempted after all (AC6).
 
         Counts as in vain. Any input at all may have changed that.
         """
-        key = actor(claimant)
-        self._gave_up[key] = (self.given_up(key) + 1, claimant.cluster_queue, self._inputs)
+        key = actor(preemptor)
+        self._gave_up[key] = (self.given_up(key) + 1, preemptor.cluster_queue, self._inputs)
         self._tries.setdefault(key, 0)
         self.trying[key] = None
 

@@ -27,34 +27,34 @@ def holding_back(world: World, spec: ClusterQueueSpec, pod_sets: Iterable[PodSet
     ]
 
 
-def may_issue(world: World, claimant: Workload) -> bool:
-    """May the pending preemptions of *claimant* be issued? If it has any."""
-    if claimant.preemptions != PENDING:
+def may_issue(world: World, preemptor: Workload) -> bool:
+    """May the pending preemptions of *preemptor* be issued? If it has any."""
+    if preemptor.preemptions != PENDING:
         return False
-    if claimant.preemptions_allowed or claimant.checks == READY:
+    if preemptor.preemptions_allowed or preemptor.checks == READY:
         return True
-    queue = world.cluster_queues.get(claimant.cluster_queue)
+    queue = world.cluster_queues.get(preemptor.cluster_queue)
     # Policies can be edited, and then nobody has to allow it any more.
-    return queue is not None and not waits_for_checks(world, queue.spec, claimant.assignment or ())
+    return queue is not None and not waits_for_checks(world, queue.spec, preemptor.assignment or ())
 
 
-def needs_nobody(world: World, claimant: Workload) -> bool:
-    """May it be that nobody has to go any more for what *claimant* has reserved with preemptions pending?
+def needs_nobody(world: World, preemptor: Workload) -> bool:
+    """May it be that nobody has to go any more for what *preemptor* has reserved with preemptions pending?
 
     All of its victims have gone by themselves, or what is charged fits without anybody's going, as quota was
     freed or raised meanwhile. Whether it keeps to what is promised to others, a trial has to tell. Victims
     that were told already stop all the same, but nobody waits for them.
     """
-    if not claimant.preemptions:
+    if not preemptor.preemptions:
         return False
-    queue = world.cluster_queues.get(claimant.cluster_queue)
+    queue = world.cluster_queues.get(preemptor.cluster_queue)
     if queue is None:
         return False
     node = queue.node
-    nominal_only = not may_borrow(world.config, claimant.record)
-    return not claimant.victims or all(
+    nominal_only = not may_borrow(world.config, preemptor.record)
+    return not preemptor.victims or all(
         node.available(fr) >= 0 and not (nominal_only and node.used(fr) > node.nominal(fr))
-        for fr in claimant.usage
+        for fr in preemptor.usage
     )
 
 

@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from sluice.replay.views.pending_preemptions import Claim
+from sluice.replay.views.pending_preemptions import PendingPreemption
 
 from .checks import CheckNote
 from .suggestions import Remedy
@@ -80,7 +80,7 @@ class Report:
     """Of a variant: what the variant-controller says of it."""
     checks: list[CheckNote] = field(default_factory=list)
     """The admission checks of its reservation."""
-    claims: list[Claim] = field(default_factory=list)
+    claims: list[PendingPreemption] = field(default_factory=list)
     """Reservations for which others are still to go (AC6): its own, or those that hold what it waits for."""
     variants: list["Report"] = field(default_factory=list)
     """Of a parent: the same of each of its variants, the most preferred first."""

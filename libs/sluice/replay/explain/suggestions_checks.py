@@ -5,7 +5,7 @@ from sluice.core.world.workload import Workload
 from sluice.events.base import Event
 from sluice.events.checks import ChecksReady, ChecksRejected
 from sluice.events.slices import WorkloadStopped
-from sluice.replay.views.pending_preemptions import checks_wait, claims_in, leaving_sibling
+from sluice.replay.views.pending_preemptions import checks_wait, leaving_sibling, preemptors_in
 
 from .executors import Executors
 from .sandbox import Laboratory
@@ -55,13 +55,13 @@ def giving_up(laboratory: Laboratory, state: SchedulerState, workload: Workload)
     cq = state.world.cluster_queues.get(workload.cluster_queue)
     if cq is None:
         return []
-    claimants = [w for w in claims_in(state, cq) if w is not workload]
-    for claimant in claimants[:TRIED]:
+    preemptors = [w for w in preemptors_in(state, cq) if w is not workload]
+    for preemptor in preemptors[:TRIED]:
         event = ChecksRejected(
-            cause=0, workload=claimant.key, attempt=claimant.reservations, checks=("rejected",)
+            cause=0, workload=preemptor.key, attempt=preemptor.reservations, checks=("rejected",)
         )
         outcome = laboratory.attempt((event,), workload.key)
         if outcome.reserved is not None:
-            text = f"{claimant.key} giving up the quota that is promised to it (its checks reject it)"
+            text = f"{preemptor.key} giving up the quota that is promised to it (its checks reject it)"
             return [Remedy("claim", text, preempts=len(outcome.preempted))]
     return []

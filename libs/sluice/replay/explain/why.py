@@ -37,10 +37,10 @@ from sluice.replay.views.pending_preemptions import (
     at_hand,
     available,
     checks_wait,
-    claim_of,
-    claims_in,
     imposed,
     leaving_sibling,
+    pending_preemption_of,
+    preemptors_in,
     reservation_words,
     used,
     victim_words,
@@ -288,7 +288,7 @@ def _single(
             add_candidates(state, workload, cq, report, but=but)
         _claims(state, workload, cq, report)
     if workload.preemptions:
-        report.claims.append(claim_of(state.world, workload))
+        report.claims.append(pending_preemption_of(state.world, workload))
     if record.parent is not None:
         report.message = without_other_flavors(report.message)
     if help_ and _reserved(workload):
@@ -321,17 +321,17 @@ def _claims(state: SchedulerState, workload: Workload, cq: ClusterQueue, report:
     The tree is overdrawn by what is promised: who waits for checks is charged, and so are those who run on
     meanwhile.
     """
-    claimants = [w for w in claims_in(state, cq) if w is not workload]
-    if not claimants:
+    preemptors = [w for w in preemptors_in(state, cq) if w is not workload]
+    if not preemptors:
         return
-    left = available(state, cq, claimants)
+    left = available(state, cq, preemptors)
     short = set()
     for numbers in report.numbers:
         fr = (numbers.flavor, numbers.resource)
         if fr not in left or numbers.obstacle:
             continue
         resource = numbers.resource
-        in_use = used(cq, claimants, fr)
+        in_use = used(cq, preemptors, fr)
         wanted = wanted_beyond(numbers)
         numbers.used = format_value(resource, in_use)
         numbers.promised = format_value(resource, cq.node.used(fr) - in_use)
@@ -342,7 +342,9 @@ def _claims(state: SchedulerState, workload: Workload, cq: ClusterQueue, report:
         numbers.short = format_value(resource, max(0, wanted - mine))
         if numbers.short != "0":
             short.add(fr)
-    report.claims = [claim_of(state.world, w) for w in claimants if any(fr in short for fr in w.usage)]
+    report.claims = [
+        pending_preemption_of(state.world, w) for w in preemptors if any(fr in short for fr in w.usage)
+    ]
     to_go = {key: claim.claimant for claim in report.claims for key in claim.victims}
     for candidate in report.candidates:
         if candidate.workload in to_go:
@@ -374,14 +376,14 @@ def _outside(state: SchedulerState, workload: Workload, at: Micros) -> tuple[str
     if workload.admitted_at is not None:
         return "Admitted", "It is not pending: it was admitted."
     if workload.assignment is not None:
-        claim = f"{reservation_words(world, workload)} {victim_words(world, workload)}".strip()
+        reserved = f"{reservation_words(world, workload)} {victim_words(world, workload)}".strip()
         sibling = leaving_sibling(world, workload)
         if sibling is not None and not checks_wait(world, workload):
-            text = f"It has quota, and takes over when {sibling.key} has stopped. {claim}"
+            text = f"It has quota, and takes over when {sibling.key} has stopped. {reserved}"
             return WAITING_FOR_PREEMPTED, text.rstrip()
         if workload.checks == READY and workload.preemptions:
-            return WAITING_FOR_PREEMPTED, f"It has quota, and its checks are Ready. {claim}"
-        return "UnsatisfiedAdmissionChecks", f"{CHECKS_MESSAGE} {claim}".rstrip()
+            return WAITING_FOR_PREEMPTED, f"It has quota, and its checks are Ready. {reserved}"
+        return "UnsatisfiedAdmissionChecks", f"{CHECKS_MESSAGE} {reserved}".rstrip()
     if not workload.active:
         return DEACTIVATED, deactivated_words(workload)
     held = f"It was evicted ({workload.held_for}) and is held back"

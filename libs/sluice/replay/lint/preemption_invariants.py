@@ -76,9 +76,9 @@ class NeededObserver(Observer):
 
     @hears
     def _claimed(self, state: SchedulerState, event: PendingPreemptionsIssued) -> Iterator[str]:
-        claimant = state.world.workloads.get(event.workload)
-        if claimant is not None:
-            yield from self._judge(state, event.workload, event.victims, claimant.usage, charged=True)
+        preemptor = state.world.workloads.get(event.workload)
+        if preemptor is not None:
+            yield from self._judge(state, event.workload, event.victims, preemptor.usage, charged=True)
 
     def _judge(
         self,
@@ -128,7 +128,7 @@ def _undisturbed(state: SchedulerState, preemptor: Workload, queue: ClusterQueue
         if any(one.workload is not preemptor for one in waits.holding()):
             return False
     for name, other in tree.members.items():
-        if any(claimant != preemptor.key for claimant in world.claims.by_queue.get(name, ())):
+        if any(other != preemptor.key for other in world.claims.by_queue.get(name, ())):
             return False
         policy = world.cluster_queues[name].spec.preemption
         if other.classes and (policy is None or policy.reclaim_within_cohort != "Any"):
@@ -240,17 +240,17 @@ def unneeded(state: SchedulerState) -> Iterator[tuple[WorkloadKey, str]]:
     as not even that gets in where more is in use than there is.
     """
     world = state.world
-    for name, claimants in world.claims.by_queue.items():
+    for name, preemptors in world.claims.by_queue.items():
         queue, pending = world.cluster_queues.get(name), state.pending.queues.get(name)
         if queue is None or pending is None or pending.tree is None or pending.tree.waiting:
             continue
-        for claimant in claimants.values():
-            asks = any(claimant.usage.values())
-            overdrawn = any(queue.node.available(fr) < 0 for fr in claimant.usage)
-            if asks and not claimant.record.cannot_borrow and not overdrawn:
-                victims = ", ".join(claimant.victims) or "nobody"
-                text = f"{claimant.key} waits for {victims} to go, and all that is reserved fits beside it"
-                yield claimant.key, text
+        for preemptor in preemptors.values():
+            asks = any(preemptor.usage.values())
+            overdrawn = any(queue.node.available(fr) < 0 for fr in preemptor.usage)
+            if asks and not preemptor.record.cannot_borrow and not overdrawn:
+                victims = ", ".join(preemptor.victims) or "nobody"
+                text = f"{preemptor.key} waits for {victims} to go, and all that is reserved fits beside it"
+                yield preemptor.key, text
 
 
 PREEMPTION_OBSERVERS: tuple[type[Observer], ...] = (NeededObserver, PartialObserver, PromiseObserver)

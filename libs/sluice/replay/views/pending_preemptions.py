@@ -3,7 +3,7 @@
 Three can ask: who has such a reservation, whose preemption is pending, and who waits for what is promised.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sluice.api.quantity import format_value
@@ -27,7 +27,7 @@ def imposed(state: SchedulerState, record: WorkloadRecord) -> list[str]:
 
 
 @dataclass
-class Claim:
+class PendingPreemption:
     """A reservation that waits for others to go: its quota is charged, and so is theirs."""
 
     claimant: str
@@ -40,27 +40,27 @@ class Claim:
     """Pending: the checks that must be Ready, or ask for it, before anybody is preempted."""
 
 
-def claim_of(world: World, claimant: Workload) -> Claim:
-    return Claim(
-        claimant=claimant.key,
-        cluster_queue=claimant.cluster_queue,
-        usage={f"{f}/{r}": format_value(r, n) for (f, r), n in sorted(claimant.usage.items())},
-        victims=sorted(claimant.victims),
-        state=claimant.preemptions,
-        checks=holding_back(world, claimant) if claimant.preemptions == PENDING else [],
+def pending_preemption_of(world: World, preemptor: Workload) -> PendingPreemption:
+    return PendingPreemption(
+        claimant=preemptor.key,
+        cluster_queue=preemptor.cluster_queue,
+        usage={f"{f}/{r}": format_value(r, n) for (f, r), n in sorted(preemptor.usage.items())},
+        victims=sorted(preemptor.victims),
+        state=preemptor.preemptions,
+        checks=holding_back(world, preemptor) if preemptor.preemptions == PENDING else [],
     )
 
 
-def holding_back(world: World, claimant: Workload) -> list[str]:
+def holding_back(world: World, preemptor: Workload) -> list[str]:
     """Return the checks whose policy lets nobody be preempted before they allow it."""
-    queue = world.cluster_queues.get(claimant.cluster_queue)
-    if queue is None or claimant.checks == READY or claimant.preemptions_allowed:
+    queue = world.cluster_queues.get(preemptor.cluster_queue)
+    if queue is None or preemptor.checks == READY or preemptor.preemptions_allowed:
         return []
-    return preemption_rules.holding_back(world, queue.spec, claimant.assignment or ())
+    return preemption_rules.holding_back(world, queue.spec, preemptor.assignment or ())
 
 
-def claims_in(state: SchedulerState, cq: ClusterQueue) -> Iterator[Workload]:
-    """Yield the claimants of the queue's cohort tree, by queue and age."""
+def preemptors_in(state: SchedulerState, cq: ClusterQueue) -> Iterator[Workload]:
+    """Yield the preemptors of the queue's cohort tree, by queue and age."""
     world, root = state.world, cq.node.root()
     for name in sorted(world.claims.by_queue):
         queue = world.cluster_queues.get(name)
@@ -86,22 +86,22 @@ def leaving_sibling(world: World, workload: Workload) -> Workload | None:
 
 
 def available(
-    state: SchedulerState, cq: ClusterQueue, claimants: list[Workload]
+    state: SchedulerState, cq: ClusterQueue, preemptors: list[Workload]
 ) -> Mapping[FlavorResource, int]:
     """Return what the queue may still have of what is promised: now, and when the victims have gone.
 
     Nothing may be promised twice, and nobody starts on quota that is in use; so the lesser of both.
     """
     world = state.world
-    wanted = sorted({fr for claimant in claimants for fr, amount in claimant.usage.items() if amount})
-    victims = [world.workloads[key] for claimant in claimants for key in sorted(claimant.victims)]
+    wanted = sorted({fr for preemptor in preemptors for fr, amount in preemptor.usage.items() if amount})
+    victims = [world.workloads[key] for preemptor in preemptors for key in sorted(preemptor.victims)]
     with Trial(world) as planned:
         for victim in victims:
             planned.remove(victim)
         later = {fr: cq.node.available(fr) for fr in wanted}
     with Trial(world) as real:
-        for claimant in claimants:
-            real.remove(claimant)
+        for preemptor in preemptors:
+            real.remove(preemptor)
         now = {fr: cq.node.available(fr) for fr in wanted}
     return {fr: min(now[fr], later[fr]) for fr in wanted}
 
@@ -115,9 +115,9 @@ def at_hand(
     return min(available, cq.node.nominal(fr) - cq.node.used(fr))
 
 
-def used(cq: ClusterQueue, claimants: list[Workload], fr: FlavorResource) -> int:
+def used(cq: ClusterQueue, preemptors: list[Workload], fr: FlavorResource) -> int:
     """Return what of the queue's quota is in use by those who run, or may; promises left out."""
-    own = sum(w.usage.get(fr, 0) for w in claimants if w.cluster_queue == cq.name)
+    own = sum(w.usage.get(fr, 0) for w in preemptors if w.cluster_queue == cq.name)
     return cq.node.used(fr) - own
 
 
@@ -145,11 +145,11 @@ def reservation_words(world: World, workload: Workload) -> str:
 def victim_words(world: World, workload: Workload) -> str:
     """Return who is going to preempt it, "" when nobody is."""
     found = []
-    for claimant in sorted(world.claims.claimants_of(workload.key), key=lambda w: w.uid):
-        checks = holding_back(world, claimant)
-        if claimant.preemptions == PENDING:
+    for preemptor in sorted(world.claims.claimants_of(workload.key), key=lambda w: w.uid):
+        checks = holding_back(world, preemptor)
+        if preemptor.preemptions == PENDING:
             when = f" when {_all(checks, 'allows', 'allow')} it" if checks else ""
-            found.append(f"It is to be preempted by {claimant.key}{when}.")
+            found.append(f"It is to be preempted by {preemptor.key}{when}.")
     return " ".join(found)
 
 
@@ -157,26 +157,26 @@ def _all(checks: list[str], one: str, several: str) -> str:
     return f"{' and '.join(checks)} {several if checks[1:] else one}"
 
 
-def claim_lines(claims: list[Claim]) -> Iterator[str]:
-    """Yield one line per claim, for people."""
-    for claim in claims:
-        usage = ", ".join(f"{amount} {fr}" for fr, amount in claim.usage.items())
-        victims = ", ".join(claim.victims) or "others, not chosen yet,"
-        until = f" once {_all(claim.checks, 'allows', 'allow')} it" if claim.checks else ""
-        how = f"is to preempt {victims}{until}" if claim.state == PENDING else f"waits for {victims} to stop"
-        yield f"{claim.claimant} (in {claim.cluster_queue}) has {usage} reserved, and {how}"
+def pending_preemption_lines(found: Sequence[PendingPreemption]) -> Iterator[str]:
+    """Yield one line for each, for people."""
+    for one in found:
+        usage = ", ".join(f"{amount} {fr}" for fr, amount in one.usage.items())
+        victims = ", ".join(one.victims) or "others, not chosen yet,"
+        until = f" once {_all(one.checks, 'allows', 'allow')} it" if one.checks else ""
+        how = f"is to preempt {victims}{until}" if one.state == PENDING else f"waits for {victims} to stop"
+        yield f"{one.claimant} (in {one.cluster_queue}) has {usage} reserved, and {how}"
 
 
 __all__ = [
-    "Claim",
+    "PendingPreemption",
     "at_hand",
     "available",
     "checks_wait",
-    "claim_lines",
-    "claim_of",
-    "claims_in",
     "imposed",
     "leaving_sibling",
+    "pending_preemption_lines",
+    "pending_preemption_of",
+    "preemptors_in",
     "reservation_words",
     "used",
     "victim_words",

@@ -39,12 +39,12 @@ def queue_summary(state: SchedulerState, queue: ClusterQueue) -> dict[str, Any]:
     """Return a cluster queue's numbers per flavor and resource."""
     waiting = state.pending.queues.get(queue.name)
     node = queue.node
-    claimants = list(state.world.claims.by_queue.get(queue.name, {}).values())
+    preemptors = list(state.world.claims.by_queue.get(queue.name, {}).values())
     rows = {}
     for fr in sorted(node.quotas):
         flavor, resource = fr
         quota = node.quotas[fr]
-        used = in_use(queue, claimants, fr)
+        used = in_use(queue, preemptors, fr)
         rows[f"{flavor}/{resource}"] = {
             "nominal": format_value(resource, quota.nominal),
             "used": format_value(resource, used),

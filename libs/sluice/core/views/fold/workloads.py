@@ -10,10 +10,10 @@ from sluice.core.views.holding import (
     charged,
     count_locally,
     give_back,
-    promise,
     recharge,
     recharge_family,
     replace_victim,
+    set_victims,
     stands_alone,
 )
 from sluice.core.views.peers import peers_of
@@ -157,7 +157,7 @@ def _reserved(state: State, event: QuotaReserved, seq: int, at: Micros) -> None:
     workload.reserved_generation = workload.generation
     workload.preemptions_pending = event.preemptions_pending
     if event.preemptions_pending:
-        promise(state, workload, event.pending_victims)
+        set_victims(state, workload, event.pending_victims)
     replaced = state.workloads.get(workload.record.replaces) if workload.record.replaces else None
     if replaced is not None and replaced.holds_quota and stands_alone(replaced, workload):
         workload.beside = replaced
@@ -407,7 +407,7 @@ def _preemptions_begun(state: State, event: PendingPreemptionsIssued, seq: int, 
     workload = told(state, event, seq, at)
     if workload is not None:
         workload.preemptions_pending = False
-        promise(state, workload, event.victims)
+        set_victims(state, workload, event.victims)
 
 
 def _blocked(state: State, event: BlockedOnPreemptionGates, seq: int, at: Micros) -> None:

@@ -30,5 +30,5 @@ def to_make_way_for(view: State, workload: WorkloadView) -> list[WorkloadView]:
         for key in one.promised_to
     )
     found = (view.workloads.get(key) for key in keys)
-    claimants = [c for c in found if c is not None and c.preemptions_pending and not c.evicted]
-    return sorted(claimants, key=lambda claimant: claimant.record.uid)
+    preemptors = [c for c in found if c is not None and c.preemptions_pending and not c.evicted]
+    return sorted(preemptors, key=lambda preemptor: preemptor.record.uid)

@@ -15,6 +15,7 @@ from sluice.replay.explain.why import explain
 from sluice.replay.source.source import ListSource
 from sluice.replay.source.time_travel import scheduler_at
 from tests.support.checked_cell import CheckedCell, checked_cell
+from tests.support.explained import explained
 from tests.support.family_world import cluster_queue, local_queue
 from tests.support.runs import cell_at
 from tests.unit.replay.lint.test_invariants import events_of
@@ -24,9 +25,7 @@ GATED = {"kueue.x-k8s.io/admission-gated-by": "example.com/one"}
 
 
 def why(cell: CheckedCell, name: str) -> str:
-    source = ListSource(cell.log)
-    fold = scheduler_at(source, source.end)
-    return "\n".join(plain_words(explain(fold.state, name, source.end, fold.at)))
+    return "\n".join(plain_words(explained(cell, name)))
 
 
 def simulated(source: ListSource, seq: int, **changes: Any) -> str:

@@ -4,16 +4,15 @@ from typing import Any
 
 import pytest
 
-from sluice.core.views import View, positions, why_pending
+from sluice.core.views import positions, why_pending
 from sluice.core.workload.pending_reasons import BEHIND, OVER
 from sluice.events.base import JobKey, WorkloadKey
 from sluice.events.scheduler import PreemptionIssued, WorkloadsParked
-from sluice.replay.explain.report import Report
-from sluice.replay.explain.why import explain
 from sluice.replay.source.source import ListSource
 from sluice.replay.source.time_travel import scheduler_at
 from sluice.replay.views.queues import order_of
 from tests.support.elastic_cell import OWN, Cell
+from tests.support.explained import explained, shown
 from tests.support.family_world import FamilyWorld, cell, cluster_queue, configuration, job
 from tests.support.objects import CLASS, local_queue, priority_class
 
@@ -50,19 +49,6 @@ def contended(strategy: str) -> Cell:
     return submit(world, "fourth", (2, 2), "low")
 
 
-def explained(world: Cell, name: str) -> Report:
-    source = ListSource(world.log)
-    fold = scheduler_at(source, source.end)
-    return explain(fold.state, name, source.end, fold.at, help_=False)
-
-
-def shown(world: Cell) -> View:
-    view = View()
-    for seq, _, event in world.history:
-        view.apply(event, seq, world.now)
-    return view
-
-
 def test_each_preemptor_is_told_its_own_victims() -> None:
     """Not those that it would choose now, who go for somebody else already."""
     world = contended("BestEffortFIFO")
@@ -79,7 +65,7 @@ def test_each_preemptor_is_told_its_own_victims() -> None:
 def test_who_comes_beside_waiting_preemptors_has_the_reason_of_the_status(name: str) -> None:
     """All that it would preempt by itself is promised; what the scheduler said counts."""
     world = contended("BestEffortFIFO")
-    report, view = explained(world, name), shown(world)
+    report, view = explained(world, name, help_=False), shown(world)
     reason, message = why_pending(view, view.workloads[WorkloadKey(report.workload)])
     assert report.rule == reason == "WaitingForQuota"
     assert message.startswith(report.message)
@@ -91,10 +77,10 @@ def test_a_place_is_the_same_wherever_it_is_told(strategy: str) -> None:
     world = contended(strategy)
     places = {key: place for key, place in positions(shown(world), "main").items() if place}
     assert len(places) == 4
-    assert {key: explained(world, str(key)).position for key in places} == places
+    assert {key: explained(world, str(key), help_=False).position for key in places} == places
     source = ListSource(world.log)
     assert order_of(scheduler_at(source, source.end).state, "main") == sorted(places, key=lambda k: places[k])
-    assert explained(world, "third").ahead == []
+    assert explained(world, "third", help_=False).ahead == []
 
 
 LEVELS = {"withinClusterQueue": "LowerPriority"}
@@ -149,9 +135,7 @@ def test_a_preemptor_that_others_came_before_in_a_strict_queue_waits_no_more(*, 
     world.submit("urgent", 2, priority_class="highest").settle()
     if leaves:
         world.message("job.default.urgent", "JobDeleted", {}).settle()
-    source = ListSource(world.log)
-    fold = scheduler_at(source, source.end)
-    report = explain(fold.state, "one", source.end, fold.at, help_=False)
+    report = explained(world, "one", help_=False)
     rule = "WaitingForPreemptedWorkloads" if leaves else "PendingEvaluation"
     assert (report.rule, said(world, "one")[0]) == (rule, rule)
 
@@ -184,8 +168,6 @@ def test_what_was_said_before_an_edit_of_a_strict_queue_counts_for_nobody_behind
     assert said(world, "huge")[0] == "ExceedsMaxQuota"
     world.submit("head", 8, priority_class="high").settle()
     world.apply(cluster_queue({"res": 2}, {}, preemption=LEVELS, queueingStrategy="StrictFIFO")).settle()
-    source = ListSource(world.log)
-    fold = scheduler_at(source, source.end)
-    report = explain(fold.state, "huge", source.end, fold.at, help_=False)
+    report = explained(world, "huge", help_=False)
     assert (report.rule, said(world, "huge")[0]) == ("PendingEvaluation", "PendingEvaluation")
     assert said(world, "head")[0] == "ExceedsMaxQuota"

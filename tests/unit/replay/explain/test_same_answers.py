@@ -7,17 +7,15 @@ import pytest
 
 from sluice.api.labels import ALLOWED_RESOURCE_FLAVORS
 from sluice.cli.kit.why_text import plain_words
-from sluice.core.views import View, why_pending
+from sluice.core.views import why_pending
 from sluice.core.views.present.times import timestamp
 from sluice.core.workload.pending_reasons import BEHIND, OVER
 from sluice.core.world.variants import BETTER_ADMITTED, MAY_PREEMPT, why_barred
 from sluice.events.base import JobKey, WorkloadKey
 from sluice.events.scheduler import FlavorScanAdvanced
 from sluice.replay.explain.report import Report
-from sluice.replay.explain.why import Others, explain
-from sluice.replay.source.source import ListSource
-from sluice.replay.source.time_travel import scheduler_at, variants_at
 from tests.support.elastic_cell import Cell
+from tests.support.explained import explained, shown
 from tests.support.family_world import (
     FamilyWorld,
     cell,
@@ -33,12 +31,6 @@ from tests.unit.core.scheduler.test_shared_quota import gpu_of, running_on_deman
 from tests.unit.replay.lint.test_invariants import CLASSES
 
 GATE = "kueue.x-k8s.io/admission-gated-by"
-
-
-def explained(world: FamilyWorld, name: str) -> Report:
-    source = ListSource(world.log)
-    fold, families = scheduler_at(source, source.end), variants_at(source, source.end)
-    return explain(fold.state, name, source.end, fold.at, others=Others(families.state))
 
 
 def text_of(report: Report) -> str:
@@ -100,9 +92,7 @@ def test_why_has_the_reason_of_the_status(change: Callable[[FamilyWorld], None],
     change(world)
     world.settle_all()
     report = explained(world, name)
-    view = View()
-    for seq, _, event in world.history:
-        view.apply(event, seq, world.now)
+    view = shown(world)
     reason, message = why_pending(view, view.workloads[WorkloadKey(report.workload)])
     assert (report.rule, report.message[: len(message)]) == (reason, message)
     if report.rule == "AdmissionGated":
@@ -116,9 +106,7 @@ def test_a_job_that_allows_no_flavor_of_the_variants_is_told_so() -> None:
     manifest["metadata"]["annotations"] = {ALLOWED_RESOURCE_FLAVORS: "spot"}
     world.message("job.default.a", "JobSubmitted", manifest).settle_all()
     report = explained(world, "a")
-    view = View()
-    for seq, _, event in world.history:
-        view.apply(event, seq, world.now)
+    view = shown(world)
     status = why_pending(view, view.workloads[WorkloadKey(report.workload)])
     assert (report.rule, report.message) == status
     assert status == (
@@ -151,9 +139,7 @@ def test_a_job_that_allows_no_flavor_of_its_queue_is_told_so(strategy: str, allo
     manifest["metadata"]["annotations"] = {ALLOWED_RESOURCE_FLAVORS: allowed}
     world.message("job.default.a", "JobSubmitted", manifest).settle_all()
     report = explained(world, "a")
-    view = View()
-    for seq, _, event in world.history:
-        view.apply(event, seq, world.now)
+    view = shown(world)
     reason, message = why_pending(view, view.workloads[WorkloadKey(report.workload)])
     assert report.rule == reason
     assert (reason == "NoMatchingFlavor") == (allowed == "spot")
@@ -228,9 +214,7 @@ def growing(**spec: Any) -> tuple[Cell, Report]:
     world.configure("ClusterQueue", "left", {"namespaceSelector": {}, "resourceGroups": groups})
     world.submit("a", "left", 2).settle()
     world.scale("a", 3).settle()
-    source = ListSource(world.log)
-    fold = scheduler_at(source, source.end)
-    return world, explain(fold.state, "a", source.end, fold.at)
+    return world, explained(world, "a")
 
 
 def test_growth_is_told_of_no_flavor_that_it_cannot_have() -> None:
@@ -248,9 +232,7 @@ def test_who_may_not_be_preempted_beside_borrowing_is_told_so() -> None:
     world.queue("right", 2, "both")
     world.submit("low", "left", 4, elastic=False).settle()
     world.submit("big", "left", 6, elastic=False, priority=9).settle()
-    source = ListSource(world.log)
-    fold = scheduler_at(source, source.end)
-    report = explain(fold.state, "big", source.end, fold.at)
+    report = explained(world, "big")
     assert [c.allowed for c in report.candidates] == [False]
     assert "borrowWithinCohort is Never" in report.candidates[0].why
 
@@ -467,9 +449,7 @@ def test_what_is_short_is_the_same_in_all_that_is_said_of_two_pod_sets() -> None
         pods = [{"name": n, "command": ["true"], "resources": {"cpu": cpu}} for n, cpu in sets.items()]
         world.submit(name, "q", 0, elastic=False, podSets=pods, replicas=None, resources=None, command=None)
         world.settle()
-    source = ListSource(world.log)
-    fold = scheduler_at(source, source.end)
-    report = explain(fold.state, "w", source.end, fold.at)
+    report = explained(world, "w")
     assert any(isinstance(event, FlavorScanAdvanced) for _, _, event in world.history)
     (short,) = [n.short for n in report.numbers if (n.pod_set, n.flavor) == ("b", "big")]
     assert short == "3"

@@ -5,10 +5,7 @@ from typing import Any
 import pytest
 
 from sluice.cli.kit.why_text import plain_words
-from sluice.replay.explain.report import Report
-from sluice.replay.explain.why import Others, explain
-from sluice.replay.source.source import ListSource
-from sluice.replay.source.time_travel import scheduler_at, variants_at
+from tests.support.explained import explained
 from tests.support.family_world import (
     FamilyWorld,
     cell,
@@ -21,12 +18,6 @@ from tests.support.family_world import (
 from tests.unit.replay.lint.test_invariants import CLASSES
 
 GATE = "kueue.x-k8s.io/admission-gated-by"
-
-
-def explained(world: FamilyWorld, name: str) -> Report:
-    source = ListSource(world.log)
-    fold, families = scheduler_at(source, source.end), variants_at(source, source.end)
-    return explain(fold.state, name, source.end, fold.at, others=Others(families.state))
 
 
 def held_local() -> dict[str, Any]:

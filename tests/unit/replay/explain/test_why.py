@@ -14,6 +14,7 @@ from sluice.replay.source.time_travel import checks_at, scheduler_at, variants_a
 from tests.bench.recorded import Recorder
 from tests.bench.scenario import JobClass, Scenario
 from tests.support.elastic_cell import Cell
+from tests.support.explained import explained
 from tests.support.family_world import FamilyWorld, cell, cluster_queue, configuration, local_queue
 from tests.unit.replay.incident import EXAMPLE
 from tests.unit.replay.lint.test_invariants import CLASSES, events_of
@@ -73,9 +74,7 @@ def test_a_barred_variant_says_what_bars_it():
     """The policy's word is told of a variant that is switched off."""
     world = cell(cluster_queue({"res": 1, "od": 1}), *CLASSES)
     world.submit("a").settle_all()
-    source = ListSource(world.log)
-    fold, families = scheduler_at(source, source.end), variants_at(source, source.end)
-    report = explain(fold.state, "a", source.end, fold.at, others=Others(families.state))
+    report = explained(world, "a")
 
     assert report.phase == "Admitted"
     assert report.variants[1].phase == "Inactive"
@@ -89,9 +88,7 @@ def test_a_slice_is_told_what_it_lacks_beyond_its_old_one():
     world.queue("left", 7)
     world.submit("a", "left", 5).settle()
     world.scale("a", 8).settle()
-    source = ListSource(world.log)
-    fold = scheduler_at(source, source.end)
-    report = explain(fold.state, "a", source.end, fold.at)
+    report = explained(world, "a")
 
     assert report.replaces
     assert (report.numbers[0].requested, report.numbers[0].short) == ("3", "1")
@@ -108,15 +105,13 @@ def test_who_must_not_borrow_has_not_enough_in_what_others_could_lend():
     world.submit("c", "right", 2, elastic=False).settle()
     world.submit("a", "left", 4, elastic=False, admissionConstraints={"borrowing": "Never"})
     world.submit("b", "left", 5, elastic=False).settle()
-    source = ListSource(world.log)
-    fold = scheduler_at(source, source.end)
-    report = explain(fold.state, "a", source.end, fold.at)
+    report = explained(world, "a")
     (numbers,) = report.numbers
     assert (numbers.nominal, numbers.borrowable, numbers.available, numbers.short) == ("2", "2", "2", "2")
     text = "\n".join(plain_words(report))
     assert "nominal 2, used 0, borrowable 2 (not by it), short of 2" in text
     assert "Who holds" not in text, "nobody else has what its queue lacks"
-    other = "\n".join(plain_words(explain(fold.state, "b", source.end, fold.at)))
+    other = "\n".join(plain_words(explained(world, "b")))
     assert "nominal 2, used 0, borrowable 2, short of 1" in other
 
 
@@ -125,9 +120,7 @@ def test_what_keeps_it_out_is_lifted_in_a_trial():
     world = cell(cluster_queue({"res": 2, "od": 0}, {}), *CLASSES)
     world.apply({**local_queue(), "spec": {"clusterQueue": "main", "stopPolicy": "Hold"}})
     world.submit("a").settle_all()
-    source = ListSource(world.log)
-    fold = scheduler_at(source, source.end)
-    report = explain(fold.state, "a", source.end, fold.at)
+    report = explained(world, "a")
 
     assert report.rule == "Suspended"
     assert [(r.kind, r.smallest) for r in report.remedies][:1] == [("stopPolicy", True)]
@@ -207,9 +200,7 @@ def test_constraints_mean_nothing_while_their_gate_is_off():
     world.submit("runs", "q", 2, elastic=False).settle()
     constraints = {"borrowing": "Never", "preemption": "Never"}
     world.submit("waits", "q", 1, elastic=False, admissionConstraints=constraints).settle()
-    source = ListSource(world.log)
-    fold = scheduler_at(source, source.end)
-    report = explain(fold.state, "waits", source.end, fold.at)
+    report = explained(world, "waits")
     text = "\n".join(plain_words(report))
     assert report.constraints == []
     assert "cannot-" not in text
@@ -222,9 +213,7 @@ def test_what_others_lend_is_at_hand_while_the_gate_is_off():
     for name in ("left", "right"):
         world.queue(name, 2, "both")
     world.submit("a", "left", 5, elastic=False, admissionConstraints={"borrowing": "Never"}).settle()
-    source = ListSource(world.log)
-    fold = scheduler_at(source, source.end)
-    text = "\n".join(plain_words(explain(fold.state, "a", source.end, fold.at)))
+    text = "\n".join(plain_words(explained(world, "a")))
     assert "nominal 2, used 0, borrowable 2, short of 1" in text
 
 
@@ -277,16 +266,14 @@ def test_who_is_kept_by_its_share_is_told_so(strategies: list[str], than: str) -
     world.settle()
     world.submit("c", "left", 2, elastic=False).submit("d", "left", 5, elastic=False)
     world.settle()
-    source = ListSource(world.log)
-    fold = scheduler_at(source, source.end)
-    report = explain(fold.state, "c", source.end, fold.at, help_=False)
+    report = explained(world, "c", help_=False)
     (held,) = [c for c in report.candidates if c.cluster_queue == "right"]
     assert (held.allowed, held.why) == (
         False,
         "its share keeps it: with this workload ClusterQueue left (weight 1) would have a weighted share "
         f"(DominantResourceShare) of 1000, {than}",
     )
-    report = explain(fold.state, "d", source.end, fold.at, help_=False)
+    report = explained(world, "d", help_=False)
     assert {c.why for c in report.candidates if c.cluster_queue == "right"} == {NOT_ENOUGH}
 
 

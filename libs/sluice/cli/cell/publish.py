@@ -8,13 +8,14 @@ from typing import Any
 
 from sluice.cli.kit.errors import EXIT_UNAVAILABLE, CliError
 from sluice.events.codec import encode_message
+from sluice.events.job import JobEvent
 from sluice.log.errors import EventLogError
 from sluice.log.nats.jetstream import HEADER_ROOM, read_ack
+from sluice.protocol.query import Object
 from sluice.protocol.subjects import Cell, job_suffix
 
 from .client import Api
 
-SUBMITTED = "JobSubmitted"
 ANSWER_S = 10.0
 
 
@@ -32,24 +33,20 @@ def source() -> str:
     return f"sluice-cli/{user}@{socket.gethostname()}"
 
 
-async def publish_job_event(
-    api: Api, namespace: str, name: str, event_type: str, data: Any, *, message_id: str = ""
-) -> int:
-    """Append one job event to the log and return its sequence; raises as `publish`."""
-    about = f"{namespace}/{name}"
-    return await publish(api, job_suffix(namespace, name), event_type, about, data, message_id=message_id)
+async def publish_job_event(api: Api, namespace: str, name: str, data: JobEvent | Object) -> int:
+    """Append a job event, or the manifest of a new job, and return its sequence; raises as `publish`."""
+    event_type = type(data).__name__ if isinstance(data, JobEvent) else "JobSubmitted"
+    return await publish(api, job_suffix(namespace, name), event_type, f"{namespace}/{name}", data)
 
 
-async def publish(
-    api: Api, suffix: str, event_type: str, about: str, data: Any, *, message_id: str = ""
-) -> int:
+async def publish(api: Api, suffix: str, event_type: str, about: str, data: Any) -> int:
     """Append one message to the log and return its sequence; *about* is the CloudEvent's subject.
 
     Raises:
         CliError: the log did not take it.
     """
     cell = Cell(api.target.cell)
-    message_id = message_id or new_id()
+    message_id = new_id()
     payload = encode_message(
         message_id=message_id,
         source=source(),

@@ -15,7 +15,7 @@ import click
 
 from sluice.cli.cell.client import Api, Target, connect
 from sluice.cli.cell.log_reader import open_log
-from sluice.cli.cell.publish import SUBMITTED, publish_job_event
+from sluice.cli.cell.publish import publish_job_event
 from sluice.cli.commands.cell.health import Health
 from sluice.cli.commands.cell.supervisor import Supervisor
 from sluice.cli.commands.cell.up import START_TIMEOUT_S, TEND_EVERY_S, keep, start, stop_signals
@@ -177,7 +177,7 @@ class _Run:
         for planned in due:
             source = planned.source
             namespace = source.manifest_namespace or "default"
-            await publish_job_event(api, namespace, source.manifest_name, SUBMITTED, source.plain())
+            await publish_job_event(api, namespace, source.manifest_name, source.plain())
         if due:
             names: dict[str, int] = {}
             for planned in due:

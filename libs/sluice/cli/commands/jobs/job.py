@@ -9,7 +9,7 @@ from sluice.cli.cell.client import Api, run
 from sluice.cli.cell.name_completion import complete_jobs
 from sluice.cli.cell.publish import publish_job_event
 from sluice.cli.cell.selectors import namespace_option
-from sluice.cli.commands.objects.get import not_found
+from sluice.cli.commands.objects.get import existing, not_found
 from sluice.cli.kit.columns import dig
 from sluice.cli.kit.errors import EXIT_FAILED, CliError
 from sluice.cli.kit.resources import BY_KIND
@@ -43,14 +43,12 @@ def scale(ctx: click.Context, name: str, counts: tuple[str, ...], namespace: str
     wanted = _counts(counts)
 
     async def work(api: Api) -> None:
-        found = await api.get("Job", name, namespace)
-        if found is None:
-            raise await not_found(api, BY_KIND["Job"], name, namespace)
+        found = await existing(api, BY_KIND["Job"], name, namespace)
         names = [pod_set["name"] for pod_set in dig(found, "status", "podSets", default=())] or ["main"]
         pod_sets = {(pod_set if pod_set else names[0]): count for pod_set, count in wanted.items()}
         if unknown := [pod_set for pod_set in pod_sets if pod_set not in names]:
             raise CliError(f"{name} has no pod set {unknown[0]!r}; it has {', '.join(names)}", exit_code=2)
-        seq = await publish_job_event(api, namespace, name, "JobScaled", JobScaled(pod_sets=pod_sets))
+        seq = await publish_job_event(api, namespace, name, JobScaled(pod_sets=pod_sets))
         answer = (await answers(api, [seq]))[seq]
         if answer.refused:
             raise CliError(f"job/{name} was not scaled (event {seq}): {answer.refused}")
@@ -146,9 +144,8 @@ def _switch(
         failed = 0
         for name in names:
             try:
-                if await api.get("Job", name, namespace) is None:
-                    raise await not_found(api, BY_KIND["Job"], name, namespace)
-                seq = await publish_job_event(api, namespace, name, type(event).__name__, event)
+                await existing(api, BY_KIND["Job"], name, namespace)
+                seq = await publish_job_event(api, namespace, name, event)
                 remark = await settle(api, seq, f"job/{name} was not {done} (event {seq})")
             except CliError as error:
                 if error.code != EXIT_FAILED:
@@ -173,10 +170,9 @@ def finish(ctx: click.Context, name: str, namespace: str, failed: bool, message:
     """Say that a job has ended, as its upstream system would."""
 
     async def work(api: Api) -> None:
-        if await api.get("Job", name, namespace) is None:
-            raise await not_found(api, BY_KIND["Job"], name, namespace)
+        await existing(api, BY_KIND["Job"], name, namespace)
         event = JobFinished(success=not failed, message=message)
-        seq = await publish_job_event(api, namespace, name, "JobFinished", event)
+        seq = await publish_job_event(api, namespace, name, event)
         remark = await settle(api, seq, f"job/{name} was not finished (event {seq})")
         echo(f"job/{name} finished ({'failed' if failed else 'succeeded'}), event {seq}{aside(remark)}")
 
@@ -211,6 +207,6 @@ async def delete_jobs(
                 (await not_found(api, BY_KIND["Job"], reference.name, reference.namespace)).show()
             continue
         if not dry_run:
-            await publish_job_event(api, reference.namespace, reference.name, "JobDeleted", JobDeleted())
+            await publish_job_event(api, reference.namespace, reference.name, JobDeleted())
         echo(f"job/{reference.name} deleted{' (server dry run)' if dry_run else ''}")
     return failed

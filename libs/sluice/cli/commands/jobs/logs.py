@@ -11,7 +11,7 @@ import click
 from sluice.cli.cell.client import Api, run
 from sluice.cli.cell.name_completion import complete_jobs
 from sluice.cli.cell.selectors import namespace_option
-from sluice.cli.commands.objects.get import not_found
+from sluice.cli.commands.objects.get import existing
 from sluice.cli.kit.errors import CliError
 from sluice.cli.kit.resources import BY_KIND
 
@@ -66,8 +66,7 @@ def logs(
 
 
 async def _follow(api: Api, found: JobLogs) -> None:
-    if await api.get("Job", found.job, found.namespace) is None:
-        raise await not_found(api, BY_KIND["Job"], found.job, found.namespace)
+    await existing(api, BY_KIND["Job"], found.job, found.namespace)
     async with printed([found]):
         await follow_jobs(api, [f"{found.namespace}/{found.job}"], quiet=True)
 

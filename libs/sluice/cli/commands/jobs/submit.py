@@ -14,7 +14,7 @@ from sluice.api.scheme import kind_of
 from sluice.cli.cell.await_reply import answers, aside, why_stopping
 from sluice.cli.cell.client import Api, run
 from sluice.cli.cell.name_completion import complete_priority_classes, complete_queues
-from sluice.cli.cell.publish import SUBMITTED, publish_job_event
+from sluice.cli.cell.publish import publish_job_event
 from sluice.cli.cell.selectors import namespace_option
 from sluice.cli.kit.columns import dig
 from sluice.cli.kit.errors import CliError, plural
@@ -259,7 +259,7 @@ async def submit_sources(
         if dry_run:
             echo(f"{label} submitted (dry run)")
             continue
-        seq = await publish_job_event(api, request.namespace, request.name, SUBMITTED, source.plain())
+        seq = await publish_job_event(api, request.namespace, request.name, source.plain())
         published.append((label, request, seq))
         if len(published) == BATCH:
             failed += await _report(api, published, submitted)

@@ -10,7 +10,7 @@ import click
 from sluice.cli.cell.client import Api, run
 from sluice.cli.cell.name_completion import complete_targets
 from sluice.cli.cell.selectors import namespace_option
-from sluice.cli.commands.objects.get import not_found
+from sluice.cli.commands.objects.get import existing
 from sluice.cli.kit.columns import dig, job_reason, job_status, key
 from sluice.cli.kit.durations import parse, precise
 from sluice.cli.kit.errors import EXIT_TIMEOUT, CliError, plural
@@ -60,8 +60,7 @@ def wait(
 
     async def work(api: Api) -> int:
         for name in names:
-            if await api.get("Job", name, namespace) is None:
-                raise await not_found(api, BY_KIND["Job"], name, namespace)
+            await existing(api, BY_KIND["Job"], name, namespace)
         return await follow_jobs(
             api, [f"{namespace}/{name}" for name in names], limit=timeout, condition=condition
         )

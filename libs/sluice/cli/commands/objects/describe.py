@@ -19,7 +19,7 @@ from sluice.protocol.query import ListRequest, Object
 
 from .describe_jobs import job_lines, workload_lines
 from .describe_queues import cluster_queue_lines, cohort_lines, flavor_lines, local_queue_lines
-from .get import not_found
+from .get import existing
 
 
 @click.command()
@@ -62,13 +62,7 @@ async def _objects(
     if not names:
         request = ListRequest(kind=resource.kind, namespace=namespace, label_selector=selector)
         return (await api.list(request)).items
-    found = []
-    for one in names:
-        obj = await api.get(resource.kind, one, namespace)
-        if obj is None:
-            raise await not_found(api, resource, one, namespace)
-        found.append(obj)
-    return found
+    return [await existing(api, resource, one, namespace) for one in names]
 
 
 async def lines_of(api: Api, resource: Resource, obj: Object) -> Lines:

@@ -15,7 +15,7 @@ from sluice.cli.kit.table import Column, render
 from sluice.cli.kit.terminal import echo
 from sluice.protocol.query import HistoryRequest, Object
 
-from .get import not_found
+from .get import existing
 
 COLUMNS = (
     Column[Object]("SEQ", lambda entry: str(entry["seq"]), right=True),
@@ -64,9 +64,7 @@ def events(ctx: click.Context, arguments: tuple[str, ...], namespace: str, limit
         )
 
     async def work(api: Api) -> None:
-        obj = await api.get(resource.kind, name, namespace)
-        if obj is None:
-            raise await not_found(api, resource, name, namespace)
+        obj = await existing(api, resource, name, namespace)
         kind = "Workload" if resource.kind in _WORKLOADS else resource.kind
         found = await api.history(HistoryRequest(kind=kind, name=name, namespace=namespace, limit=limit))
         # What has no event of its own is a second word on the one before, for `describe`.

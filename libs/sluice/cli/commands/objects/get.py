@@ -175,6 +175,18 @@ def _sort_key(text: str) -> tuple[int, float, str]:
         return (1, 0.0, text)
 
 
+async def existing(api: Api, resource: Resource, name: str, namespace: str) -> Object:
+    """Return the object of this name.
+
+    Raises:
+        CliError: there is none; with the nearest name that exists.
+    """
+    found = await api.get(resource.kind, name, namespace)
+    if found is None:
+        raise await not_found(api, resource, name, namespace)
+    return found
+
+
 async def not_found(api: Api, resource: Resource, name: str, namespace: str) -> CliError:
     """Return the error for a missing object, with the nearest name that exists."""
     near = await api.list(

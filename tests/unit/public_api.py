@@ -1,7 +1,8 @@
 """What is public, read from the packages themselves.
 
 The rule is one: a package's `__all__` names its public modules (and what it re-exports), a module's `__all__`
-its public names. Of a module of the core that has none, all is public but for what begins with an underscore.
+its public names. Of a module that has none, all is public but for what begins with an underscore; those of
+the interface have one.
 `INTERFACE` is the part of it that users' programs and plug-ins build upon: its names and signatures are
 recorded in `public_api.txt`, and a change of it is deliberate. `make api` records it anew.
 """
@@ -55,8 +56,8 @@ def modules(root: str) -> Iterator[ModuleType]:
 
 
 def public_names(module: ModuleType) -> list[str]:
-    """As its `__all__` has them; only a module of the core may do without."""
-    if module.__name__.startswith("sluice.core.") and not hasattr(module, "__path__"):
+    """As its `__all__` has them; a module that is no part of the interface may do without."""
+    if not hasattr(module, "__path__") and not module.__name__.startswith(INTERFACE):
         return list(getattr(module, "__all__", own_names(module)))
     assert "__all__" in vars(module), f"{module.__name__} is public and has no __all__"
     found: list[str] = module.__all__

@@ -12,7 +12,7 @@ from sluice.api.features import RECLAIMABLE_PODS, enabled
 from sluice.api.kueue import ConfigurationSpec
 from sluice.events.base import PodSet, PodSetAssignment
 
-FlavorResource = tuple[str, str]
+_FlavorResource = tuple[str, str]
 
 
 def gives_back(config: ConfigurationSpec) -> bool:
@@ -36,16 +36,16 @@ def left(assigned: PodSetAssignment, specified: Mapping[str, int], ended: Mappin
 
 def usage_of(
     assignment: Sequence[PodSetAssignment], pod_sets: Sequence[PodSet], ended: Mapping[str, int]
-) -> dict[FlavorResource, int]:
+) -> dict[_FlavorResource, int]:
     """Return what an assignment charges, by flavor and resource, less what its *ended* pods give back."""
     return charge(assignment, counts(pod_sets) if ended else {}, ended)
 
 
 def charge(
     assignment: Sequence[PodSetAssignment], specified: Mapping[str, int], ended: Mapping[str, int]
-) -> dict[FlavorResource, int]:
+) -> dict[_FlavorResource, int]:
     """Return the same from the *specified* counts alone."""
-    total: dict[FlavorResource, int] = {}
+    total: dict[_FlavorResource, int] = {}
     for assigned in assignment:
         count = granted = assigned.count
         if ended:
@@ -108,13 +108,13 @@ def asks_for_more(pod_sets: Iterable[PodSet], than: Iterable[PodSet]) -> bool:
     )
 
 
-def add(totals: dict[FlavorResource, int], charged: Mapping[FlavorResource, int]) -> None:
+def add(totals: dict[_FlavorResource, int], charged: Mapping[_FlavorResource, int]) -> None:
     """Add a charge to running totals."""
     for fr, amount in charged.items():
         totals[fr] = totals.get(fr, 0) + amount
 
 
-def subtract(totals: dict[FlavorResource, int], charged: Mapping[FlavorResource, int]) -> None:
+def subtract(totals: dict[_FlavorResource, int], charged: Mapping[_FlavorResource, int]) -> None:
     """Take a charge from running totals; what is left without use is dropped."""
     for fr, amount in charged.items():
         rest = totals.get(fr, 0) - amount
@@ -125,25 +125,7 @@ def subtract(totals: dict[FlavorResource, int], charged: Mapping[FlavorResource,
 
 
 def beyond(
-    charged: Mapping[FlavorResource, int], other: Mapping[FlavorResource, int]
-) -> dict[FlavorResource, int]:
+    charged: Mapping[_FlavorResource, int], other: Mapping[_FlavorResource, int]
+) -> dict[_FlavorResource, int]:
     """Return what *charged* is more than *other*."""
     return {fr: more for fr, amount in charged.items() if (more := amount - other.get(fr, 0)) > 0}
-
-
-__all__ = [
-    "add",
-    "asks_for_more",
-    "beyond",
-    "charge",
-    "counts",
-    "given_back",
-    "gives_back",
-    "grows",
-    "left",
-    "scaled",
-    "shrunk",
-    "size_text",
-    "subtract",
-    "usage_of",
-]

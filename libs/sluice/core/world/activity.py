@@ -15,10 +15,10 @@ from .workload import Workload
 Status = tuple[bool, str, str]
 """The condition Active of a queue: whether it is, reason, message."""
 
-TERMINATING: Final = "Terminating"
+_TERMINATING: Final = "Terminating"
 STOPPED: Final = "Stopped"
-FLAVOR_NOT_FOUND: Final = "FlavorNotFound"
-CHECK_NOT_FOUND: Final = "AdmissionCheckNotFound"
+_FLAVOR_NOT_FOUND: Final = "FlavorNotFound"
+_CHECK_NOT_FOUND: Final = "AdmissionCheckNotFound"
 CHECK_INACTIVE: Final = "AdmissionCheckInactive"
 
 settings_of_admission: Final = attrgetter(
@@ -31,7 +31,7 @@ at again, and nothing that was said of it before counts."""
 def why_closed(spec: kueue.ClusterQueueSpec, *, terminating: bool) -> list[Reason]:
     """Return what somebody has done to keep the queue from giving out quota."""
     if terminating:
-        return [(TERMINATING, "is terminating")]
+        return [(_TERMINATING, "is terminating")]
     return [(STOPPED, "is stopped")] if stopped(spec.stop_policy) else []
 
 
@@ -43,12 +43,12 @@ def why_inactive(world: World, cq: ClusterQueue) -> list[Reason]:
     names = check_names(cq.spec)
     for reason, what, missing in (
         (
-            FLAVOR_NOT_FOUND,
+            _FLAVOR_NOT_FOUND,
             "missing ResourceFlavor(s)",
             [flavor for group in cq.groups for flavor in group.flavors if flavor not in world.flavors],
         ),
         (
-            CHECK_NOT_FOUND,
+            _CHECK_NOT_FOUND,
             "missing AdmissionCheck(s)",
             [name for name in names if name not in world.checks],
         ),
@@ -69,7 +69,7 @@ def queue_status(why: Sequence[Reason]) -> Status:
         return (True, "Ready", "Can admit new workloads")
     reason = why[0][0]
     messages = ", ".join(message for _, message in why)
-    why_not = "; clusterQueue is terminating" if reason == TERMINATING else f": {messages}."
+    why_not = "; clusterQueue is terminating" if reason == _TERMINATING else f": {messages}."
     return (False, reason, f"Can't admit new workloads{why_not}")
 
 
@@ -125,20 +125,3 @@ def may_be_so_still(reason: str, config: kueue.ConfigurationSpec, awaited: Calla
     *awaited*: are there any workloads whose pods must be ready before the next one is admitted?
     """
     return reason != WAITING_FOR_PODS_READY or (blocks_admission(config) and awaited())
-
-
-__all__ = [
-    "CHECK_INACTIVE",
-    "STOPPED",
-    "Status",
-    "admits_what_is_ready",
-    "awaits_pods",
-    "blocks_admission",
-    "is_asked_by",
-    "local_queue_status",
-    "may_be_so_still",
-    "queue_status",
-    "settings_of_admission",
-    "why_closed",
-    "why_inactive",
-]

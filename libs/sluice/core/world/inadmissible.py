@@ -14,41 +14,29 @@ from sluice.events.slices import WorkloadRecord
 from .model import World
 from .workload import Workload
 
-__all__ = [
-    "GATED_BY_ANNOTATION",
-    "Reason",
-    "constraints_in",
-    "drains",
-    "reason_of",
-    "stopped",
-    "why_not_queued",
-    "why_reservation_ends",
-    "without_other_flavors",
-]
-
 GATED_BY_ANNOTATION: Final = "kueue.x-k8s.io/admission-gated-by"
 
 Reason = tuple[str, str]
 """(reason, message) of QuotaReserved=False."""
 
 
-CONSTRAINTS: Final = ("cannot-borrow", "cannot-preempt")
+_CONSTRAINTS: Final = ("cannot-borrow", "cannot-preempt")
 
 
 def constraints_in(message: str) -> tuple[str, ...]:
     """Return which of a workload's own constraints a verdict names as what holds it up (AX4)."""
     if "(cannot-" not in message:
         return ()
-    return tuple(name for name in CONSTRAINTS if f"({name})" in message)
+    return tuple(name for name in _CONSTRAINTS if f"({name})" in message)
 
 
 def without_other_flavors(message: str) -> str:
     """Return a variant's message without what it says of the flavors that it was not made for."""
     text = _OTHER_FLAVOR.sub("", message).replace(": , ", ": ")
-    return f"{text}{NO_FLAVOR_OF_GROUP}" if text.endswith(": ") and text != message else text
+    return f"{text}{_NO_FLAVOR_OF_GROUP}" if text.endswith(": ") and text != message else text
 
 
-NO_FLAVOR_OF_GROUP: Final = "it may use none of the flavors of a resource that it asks for"
+_NO_FLAVOR_OF_GROUP: Final = "it may use none of the flavors of a resource that it asks for"
 
 
 _OTHER_FLAVOR: Final = re.compile(

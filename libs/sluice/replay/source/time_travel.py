@@ -4,7 +4,7 @@ import gc
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sluice.core.checks.decider import AdmissionChecks
 from sluice.core.checks.state import State as ChecksState
@@ -20,29 +20,6 @@ from sluice.log.runtime import process_pool
 from sluice.protocol.subjects import COMMITS
 
 from .source import FileSource, Source
-
-__all__ = [
-    "LONG",
-    "Progress",
-    "RangeError",
-    "check_range",
-    "checks_at",
-    "configured_at",
-    "deciders",
-    "fold_at",
-    "index",
-    "is_long",
-    "patterns_of",
-    "scheduler_at",
-    "steps",
-    "tracked",
-    "unhurried",
-    "variants_at",
-]
-
-if TYPE_CHECKING:
-    # What people see of a cell takes a while to import, and most commands do not ask for it.
-    pass
 
 Progress = Callable[[int], None]
 """Told the last sequence that was worked on."""

@@ -47,11 +47,11 @@ def pending_preemption_of(world: World, preemptor: Workload) -> PendingPreemptio
         usage={f"{f}/{r}": format_value(r, n) for (f, r), n in sorted(preemptor.usage.items())},
         victims=sorted(preemptor.victims),
         state=preemptor.preemptions,
-        checks=holding_back(world, preemptor) if preemptor.preemptions == PENDING else [],
+        checks=_holding_back(world, preemptor) if preemptor.preemptions == PENDING else [],
     )
 
 
-def holding_back(world: World, preemptor: Workload) -> list[str]:
+def _holding_back(world: World, preemptor: Workload) -> list[str]:
     """Return the checks whose policy lets nobody be preempted before they allow it."""
     queue = world.cluster_queues.get(preemptor.cluster_queue)
     if queue is None or preemptor.checks == READY or preemptor.preemptions_allowed:
@@ -128,7 +128,7 @@ def reservation_words(world: World, workload: Workload) -> str:
     victims = ", ".join(sorted(workload.victims))
     if workload.preemptions == ISSUED:
         return f"It waits for preempted workloads to stop: {victims}."
-    checks = holding_back(world, workload)
+    checks = _holding_back(world, workload)
     if not checks:
         whom = f": {victims}" if victims else ""
         return f"It may preempt now, and will with the next decisions{whom}."
@@ -146,7 +146,7 @@ def victim_words(world: World, workload: Workload) -> str:
     """Return who is going to preempt it, "" when nobody is."""
     found = []
     for preemptor in sorted(world.claims.claimants_of(workload.key), key=lambda w: w.uid):
-        checks = holding_back(world, preemptor)
+        checks = _holding_back(world, preemptor)
         if preemptor.preemptions == PENDING:
             when = f" when {_all(checks, 'allows', 'allow')} it" if checks else ""
             found.append(f"It is to be preempted by {preemptor.key}{when}.")
@@ -165,19 +165,3 @@ def pending_preemption_lines(found: Sequence[PendingPreemption]) -> Iterator[str
         until = f" once {_all(one.checks, 'allows', 'allow')} it" if one.checks else ""
         how = f"is to preempt {victims}{until}" if one.state == PENDING else f"waits for {victims} to stop"
         yield f"{one.claimant} (in {one.cluster_queue}) has {usage} reserved, and {how}"
-
-
-__all__ = [
-    "PendingPreemption",
-    "at_hand",
-    "available",
-    "checks_wait",
-    "imposed",
-    "leaving_sibling",
-    "pending_preemption_lines",
-    "pending_preemption_of",
-    "preemptors_in",
-    "reservation_words",
-    "used",
-    "victim_words",
-]

@@ -18,3 +18,6 @@ class MemoryStore:
 
     async def delete(self, name: str) -> None:
         self.blobs.pop(name, None)
+
+    async def stamp(self, seq: int) -> int:  # noqa: ARG002
+        return 0

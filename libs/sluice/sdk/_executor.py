@@ -187,6 +187,10 @@ class Executor:
                 answer = await self._questions.ask(request)
             except Unavailable as error:
                 answer = Unanswered(str(error) or type(error).__name__)
+            except Exception as error:
+                # What is there cannot be understood. Who asks again may find it mended; what runs goes on.
+                log.exception("not asked", request=type(request).__name__)
+                answer = Unanswered(type(error).__name__)
         self._do(self._machine.answer(ask.number, answer, time.monotonic()))  # type: ignore[arg-type]
 
     async def _follow(self) -> None:

@@ -1,10 +1,11 @@
 """Logs: one line per event, JSON for machines or plain for people, on standard error."""
 
+import contextlib
 import json
 import logging
 import sys
 from collections.abc import Mapping, MutableMapping
-from typing import Any, TextIO
+from typing import Any, TextIO, cast
 
 import msgspec
 import structlog
@@ -12,6 +13,21 @@ import structlog
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 _ENCODER = msgspec.json.Encoder(enc_hook=repr)
+
+
+class _Forgiving:
+    """Where lines are written, or lost: a disk that is full must not end who only wanted to say something."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> None:
+        with contextlib.suppress(OSError):
+            self._stream.write(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError):
+            self._stream.flush()
 
 
 def _json(_: object, __: str, event: MutableMapping[str, Any]) -> str:
@@ -55,7 +71,7 @@ def configure_logs(service: str, instance: str, env: Mapping[str, str], stream: 
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
-        logger_factory=structlog.PrintLoggerFactory(out),
+        logger_factory=structlog.PrintLoggerFactory(cast(TextIO, _Forgiving(out))),
         cache_logger_on_first_use=True,
     )
     structlog.contextvars.bind_contextvars(service=service, instance=instance)

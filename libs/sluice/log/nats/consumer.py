@@ -55,10 +55,11 @@ def asked_for(filters: Sequence[str]) -> tuple[list[str], Wanted]:
 
 
 class LogReplacedError(EventLogError):
-    """The log ends before a position that had been read: it was replaced, or lost what it had."""
+    """The log is not the one that was read: it ends before that position, or has another message there."""
 
     def __init__(self, stream: str, position: int, last: int) -> None:
-        super().__init__(f"{stream}: had read up to seq {position}, but the log now ends at {last}")
+        now = f"now ends at {last}" if last < position else "has another message there now"
+        super().__init__(f"{stream}: had read up to seq {position}, but the log {now}")
         self.stream, self.position, self.last = stream, position, last
 
 
@@ -150,12 +151,25 @@ class Deliveries:
     are.
     """
 
-    __slots__ = ("_prefix", "_wanted", "gap", "newest", "number", "pending", "position", "statuses", "taken")
+    __slots__ = (
+        "_prefix",
+        "_wanted",
+        "gap",
+        "newest",
+        "number",
+        "pending",
+        "position",
+        "stamp",
+        "statuses",
+        "taken",
+    )
 
     def __init__(self, prefix: str, position: int, wanted: Wanted = None) -> None:
         self._prefix, self._wanted = len(prefix), wanted
         self.position = position
         """Sequence of the last delivery."""
+        self.stamp = 0
+        """When the stream took that message; 0: none was delivered."""
         self.number = 0
         """Of the last delivery of the present consumer."""
         self.pending = 0
@@ -183,6 +197,7 @@ class Deliveries:
         add, new, cut = entries.append, tuple.__new__, self._prefix
         number, position, wanted = self.number, self.position, self._wanted
         parts: list[bytes] = []
+        last: list[bytes] = []
         for frame in frames:
             subject, its_sid, reply, header, payload = frame
             if its_sid != sid:
@@ -198,12 +213,14 @@ class Deliveries:
                 self.gap = (number + 1, int(parts[6]))
                 break
             number += 1
-            position = seq
+            position, last = seq, parts
             suffix = subject[cut:].decode(errors="backslashreplace")  # a subject may be any bytes
             if wanted is None or wanted(suffix):
                 add(new(Entry, (seq, suffix, int(parts[7]) // 1000, payload, header)))
         if parts:
             self.pending = int(parts[8])
+        if last:
+            self.stamp = int(last[7]) // 1000
         self.taken = number - self.number
         self.number, self.position = number, position
         return entries

@@ -307,6 +307,7 @@ class JetStreamTail:
         info = await api.info(connection, self.stream, timeout_s=answer_s)
         if self._whole:
             consumer.check_history(self.stream, info["state"], self.position)
+            await self._check_position(connection, int(info["state"]["last_seq"]), answer_s)
         else:
             self._check_same(info)
         if self._consumer:
@@ -342,6 +343,19 @@ class JetStreamTail:
     def _expect_nothing(self) -> None:
         self._deliveries.newest = 0
         self._wake()
+
+    async def _check_position(self, connection: Connection, last: int, answer_s: float) -> None:
+        """Find out whether the log still has what was read last: an older one may have been put back, and
+        grown again meanwhile."""
+        stamp = self._deliveries.stamp
+        if not stamp:
+            return
+        try:
+            found = await api.message(connection, self.stream, seq=self.position, timeout_s=answer_s)
+        except AppendRefusedError:
+            return  # not everybody who reads may ask for that
+        if found is None or found.at != stamp:
+            raise consumer.LogReplacedError(self.stream, self.position, last)
 
     def _check_same(self, info: dict[str, Any]) -> None:
         """Find out whether the stream is the one that was read so far; another one counts from 1 again."""

@@ -16,7 +16,14 @@ import msgspec
 import structlog
 
 from sluice.api.errors import UNREADABLE
-from sluice.log.errors import AppendRefusedError, LogUnavailableError, NoStreamError, UnansweredError
+from sluice.events.base import Micros
+from sluice.log.errors import (
+    AppendRefusedError,
+    EventLogError,
+    LogUnavailableError,
+    NoStreamError,
+    UnansweredError,
+)
 
 from . import jetstream_api as api
 from .jetstream import JetStreamLog, read_ack, read_stream
@@ -93,6 +100,14 @@ class ObjectBucket:
 
     async def delete(self, name: str) -> None:
         await self._in_time(self._delete(name), ASK_TIMEOUT_S)
+
+    async def stamp(self, seq: int) -> Micros:
+        try:
+            connection = await self._log.connection(api.ANSWER_S)
+            found = await api.message(connection, self._log.cell.stream, seq=seq)
+        except (EventLogError, ConnectionError, TimeoutError):
+            return 0
+        return 0 if found is None else found.at
 
     async def _put(self, name: str, data: bytes, description: str) -> None:
         await ensure(await self._log.connection(), _config(self._bucket, self._log.replicas))

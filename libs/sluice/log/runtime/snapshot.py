@@ -43,6 +43,10 @@ class Store(Protocol):
 
     async def delete(self, name: str) -> None: ...
 
+    async def stamp(self, seq: int) -> Micros:
+        """Return when the log took its message *seq*, 0 if there is none, or nobody can say."""
+        ...
+
 
 class Packed(NamedTuple):
     """A state ready to be stored."""
@@ -87,6 +91,7 @@ class Snapshots:
             own=own,
             digest=packed.digest,
             size=packed.size,
+            stamp=await self._store.stamp(max(upto, own)),
         )
         await self._store.put(
             f"{writer}-{upto:020d}-{own:020d}", packed.compressed, msgspec.json.encode(info)
@@ -147,6 +152,8 @@ class Snapshots:
             raise ValueError(f"state version {info.state_version}, this code has {state_version}")
         if max(info.upto, info.own) > end:
             raise ValueError(f"is of seq {max(info.upto, info.own)}, the log ends at {end}")
+        if info.stamp and await self._store.stamp(max(info.upto, info.own)) not in (0, info.stamp):
+            raise ValueError("is of a log that was replaced")
         data, digest = await asyncio.to_thread(_unpack, await self._store.get(name), info.size)
         if digest != info.digest:
             raise ValueError("digest differs: it is damaged")

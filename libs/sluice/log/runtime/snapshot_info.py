@@ -21,3 +21,6 @@ class SnapshotInfo(msgspec.Struct, frozen=True, kw_only=True):
     """SHA-256 of the uncompressed state."""
     size: int
     """Bytes, uncompressed."""
+    stamp: Micros = 0
+    """When the log took the last message that is in the state; 0: not known. By this it is told from one of
+    a log that was replaced by an older one, which has other messages there, or will have."""

@@ -19,6 +19,7 @@ from sluice.local.cell_directory import CellState, Place, ProcessState
 from sluice.local.process_start import start_time
 from sluice.local.processes import exists, service_command
 from sluice.local.server import EmbeddedServer
+from sluice.local.store_watch import StoreWatch
 
 from .leftovers import end_leftovers
 
@@ -74,6 +75,8 @@ class Supervisor:
     """How often the server's store goes to disk for good: JetStream's sync_interval."""
     children: list[Child] = field(default_factory=list)
     server: EmbeddedServer | None = None
+    store: StoreWatch | None = None
+    """Tells when the server has been refused a write."""
     started_at: float = 0.0
     failure: str = ""
 
@@ -95,7 +98,7 @@ class Supervisor:
         self.server = EmbeddedServer(
             self.place.nats, port=self.port, sync=self.sync, name=f"sluice-{self.cell}", secured=True
         )
-        self.server.start()
+        self.store = StoreWatch(self.place.nats, Path(self.server.start().log_file))
         self.started_at = time.time()
         for service in self.services:
             for number in range(self.replicas):
@@ -166,9 +169,13 @@ class Supervisor:
         return self.server is not None and is_running(self.server.pid)
 
     def revive_server(self) -> None:
-        """Start the server again at its old address after it died."""
+        """Start the server again at its old address, after it died or could not write any more."""
         assert self.server is not None
-        self.server.restart()
+        # In order if it still runs: then it has less to look through.
+        self.server.stop()
+        self.server.start()
+        if self.store is not None:
+            self.store.begun()
         self.save()
 
     def state(self, *, ready: bool = False) -> CellState:

@@ -199,13 +199,35 @@ def _fail_on_crashes(supervisor: Supervisor) -> None:
 
 def keep(supervisor: Supervisor, stopped: Callable[[], bool]) -> None:
     """Keep the cell running until a signal: restart what ends, and say so."""
+    full = False
     while not stopped():
         time.sleep(TEND_EVERY_S)
-        if not supervisor.server_alive():
-            echo("The server ended; starting it again.", err=True)
-            supervisor.revive_server()
-        for child in supervisor.tend():
-            echo(f"{child.label} ended; starting it again (log: {child.log}).", err=True)
+        try:
+            full = _tend(supervisor, full=full)
+        except (OSError, ServerError) as error:
+            # Most likely a full disk, to which this cannot be written either. What runs goes on running.
+            with contextlib.suppress(OSError):
+                echo(f"Not tended: {error}", err=True)
+
+
+def _tend(supervisor: Supervisor, *, full: bool) -> bool:
+    """Restart what has ended, and a server that cannot write; return whether the disk is full now.
+
+    *full*: it was, and has been said to be.
+    """
+    store = supervisor.store
+    again = store is not None and store.look()
+    if not supervisor.server_alive():
+        echo("The server ended; starting it again.", err=True)
+        supervisor.revive_server()
+    elif again:
+        echo("The server was refused a write, and there is room: starting it again.", err=True)
+        supervisor.revive_server()
+    for child in supervisor.tend():
+        echo(f"{child.label} ended; starting it again (log: {child.log}).", err=True)
+    if store is not None and store.stuck and not full:
+        echo(f"The disk with {store.directory} is full; nothing is decided until there is room.", err=True)
+    return store is not None and store.stuck
 
 
 @contextlib.contextmanager

@@ -35,6 +35,7 @@ from sluice.log.nats.protocol import publish_frame, shown, with_files
 from sluice.protocol.dispatch import DispatchEntry, job_of_key
 from sluice.protocol.subjects import job_suffix
 
+from ._entries import read_entry
 from ._errors import NotPublishedError
 from ._manifests import JobManifest, Source, load
 from ._waiting import JobState, Waiter
@@ -42,8 +43,6 @@ from ._waiting import JobState, Waiter
 DEFAULT_URL = "nats://127.0.0.1:4222"
 BULK = 500
 """Messages published before an acknowledgement is waited for, in bulk."""
-
-_ENTRIES = msgspec.json.Decoder(DispatchEntry)
 
 
 class Submitted(NamedTuple):
@@ -312,11 +311,13 @@ class AsyncClient:
     async def dispatch(self) -> AsyncIterator[Change]:
         """Yield what every job should be doing: first as it is now, then each change, for ever.
 
-        Level-triggered: a change that was overtaken by a newer one may be left out.
+        Level-triggered: a change that was overtaken by a newer one may be left out. So is what is no entry.
         """
         async for batch in Bucket(self.log, "dispatch").follow():
             for key, value in batch:
-                yield Change(job_of_key(key), None if value is None else _ENTRIES.decode(value))
+                entry = None if value is None else read_entry(key, value)
+                if entry is not None or value is None:
+                    yield Change(job_of_key(key), entry)
 
     async def manifest(self, seq: int) -> msgspec.Raw:
         """Return the manifest in the JobSubmitted message at *seq* (`DispatchEntry.manifest_seq`), JSON.

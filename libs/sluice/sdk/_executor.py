@@ -19,16 +19,15 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-import msgspec
 import structlog
 
-from sluice.api.errors import UNREADABLE
 from sluice.events.base import JobKey
 from sluice.events.job import JobEvent
 from sluice.log.runtime.alarm import Alarm
 from sluice.protocol.dispatch import DispatchEntry, job_of_key
 
 from ._client import AsyncClient
+from ._entries import read_entry
 from ._errors import NotPublishedError, SdkError
 from ._questions import Questions
 from ._work import Recover as Recovery
@@ -51,8 +50,6 @@ from .execution.actions import (
 )
 
 log = structlog.get_logger("sluice.sdk.executor")
-
-_ENTRIES = msgspec.json.Decoder(DispatchEntry)
 
 
 class DuplicateExecutorError(SdkError):
@@ -300,12 +297,8 @@ def _decoded(batch: Iterable[tuple[str, bytes | None]]) -> list[tuple[JobKey, Di
         if value is None:
             found.append((job_of_key(key), None))
             continue
-        try:
-            entry = _ENTRIES.decode(value)
-        except UNREADABLE as error:
-            log.error("unreadable dispatch entry", key=key, error=str(error))
-            continue
-        found.append((entry.job, entry))
+        if (entry := read_entry(key, value)) is not None:
+            found.append((entry.job, entry))
     return found
 
 

@@ -1,6 +1,7 @@
 """Anything in the buckets of a cell, or nothing: services and executors go on, what is derived is mended."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -101,6 +102,25 @@ async def test_dispatch(client: AsyncClient, executors: Executors) -> None:
     await eventually(clean, 20)
     executors.open.set()
     await client.wait_all(["a", "b"], timeout_s=60)
+
+
+async def test_whoever_follows_dispatch(client: AsyncClient, executors: Executors) -> None:
+    """An executor of one's own, made with `dispatch`, hears of what is an entry, and of nothing else."""
+    executors.start("x")
+    heard: Counter[str] = Counter()
+
+    async def follow() -> None:
+        async for change in client.dispatch():
+            heard[change.job] += 1
+
+    following = asyncio.create_task(follow())
+    await works(client, executors, "a")
+    await spoil(client, "dispatch", dispatch_key("default/a"))  # type: ignore[arg-type]
+    await works(client, executors, "b")
+    await eventually(lambda: "default/b" in heard)
+    assert not following.done()
+    following.cancel()
+    await asyncio.gather(following, return_exceptions=True)
 
 
 async def test_claims(client: AsyncClient, executors: Executors) -> None:

@@ -10,7 +10,7 @@ import msgspec
 import structlog
 
 from sluice.api.errors import UNREADABLE
-from sluice.log.errors import LogUnavailableError
+from sluice.log.errors import EventLogError
 from sluice.log.nats.consumer import StreamReplacedError
 from sluice.log.nats.jetstream import JetStreamLog, JetStreamTail
 from sluice.log.nats.kv import is_deletion
@@ -23,6 +23,7 @@ from ._metrics import Numbers
 log = structlog.get_logger("sluice.sdk.checks")
 
 LOOK_S = 0.2
+AGAIN_S = 1.0
 WHOLE_S = 10.0
 """How long to wait for a bucket that is not whole: a service of an older version does not say it."""
 
@@ -51,6 +52,10 @@ class Source:
                 return await self._everything(await self._whole())
             except StreamReplacedError as error:
                 log.warning("reading the requests anew", error=str(error))
+            except EventLogError as error:
+                # Rights that are being changed, say: who cannot read now may read in a moment.
+                log.warning("requests not read", error=str(error))
+                await asyncio.sleep(AGAIN_S)
 
     async def _whole(self) -> int:
         """Return the end of the bucket, once that holds everything."""
@@ -94,7 +99,7 @@ class Source:
             self._arrived.clear()
             try:
                 batch = self._decoded(tail)
-            except StreamReplacedError as error:
+            except EventLogError as error:
                 log.warning("reading the requests anew", error=str(error))
                 return
             if batch:
@@ -119,7 +124,7 @@ class Source:
     async def _look(self) -> Standing | None:
         try:
             return await look_at(await self.log.connection(5.0), self.bucket)
-        except (LogUnavailableError, ConnectionError, TimeoutError):
+        except (EventLogError, ConnectionError, TimeoutError):
             return None
 
     async def close(self) -> None:

@@ -25,7 +25,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
 
 @asynccontextmanager
 async def connected(system: System) -> AsyncIterator[Api]:
-    async with connect(Target(system.url, system.cell, "test")) as api:
+    async with connect(Target(system.url, system.cell)) as api:
         yield api
 
 

@@ -47,11 +47,10 @@ DEFAULT_CELL = "main"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A cell: its server, its name, and where that was found, for messages."""
+    """A cell: its server and its name."""
 
     url: str
     cell: str
-    found_in: str
 
     @property
     def shown(self) -> str:
@@ -72,9 +71,9 @@ def find_target(settings: Settings) -> Target:
         given = Place(Path(settings.server))
         if "://" not in settings.server and given.lock_file.is_file():
             return _running(given, cell)
-        return Target(_with_scheme(settings.server), cell or DEFAULT_CELL, "--server")
+        return Target(_with_scheme(settings.server), cell or DEFAULT_CELL)
     if url := os.environ.get("SLUICE_NATS_URL"):
-        return Target(_with_scheme(url), cell or DEFAULT_CELL, "SLUICE_NATS_URL")
+        return Target(_with_scheme(url), cell or DEFAULT_CELL)
     place = find(Path.cwd())
     if place is None:
         raise CliError(
@@ -93,7 +92,7 @@ def _running(place: Place, cell: str | None) -> Target:
             hint="Start it again with `sluice up --detach`; its jobs and queues are kept in its log.",
             exit_code=EXIT_UNAVAILABLE,
         )
-    return Target(state.url, cell or state.cell, str(place.directory))
+    return Target(state.url, cell or state.cell)
 
 
 def _with_scheme(urls: str) -> str:

@@ -7,7 +7,7 @@ dominant resource share. A node with weight 0 that borrows has an infinite share
 Shares are fixed-point integers with 64 binary places, so that they compare the same on every machine.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from fractions import Fraction
 from typing import Final, NamedTuple
 
@@ -15,7 +15,7 @@ from sluice.api import kueue
 from sluice.api.quantity import MAX, parse
 
 from .node import DEFAULT_WEIGHT
-from .tree import WEIGHT_SCALE, Cell, FlavorResource, Node, Tree
+from .tree import WEIGHT_SCALE, FlavorResource, Node, Tree
 
 _PLACES: Final = 64
 
@@ -28,8 +28,6 @@ class Share(NamedTuple):
 
     key: tuple[int, int]
     """(1, unweighted ratio) with weight 0 and borrowing, else (0, weighted share); in 2^-64 thousandths."""
-    ratio: int
-    """The largest ratio without weight, in 2^-64 thousandths."""
     resource: str
     """The dominant resource; '' when nothing is borrowed."""
     borrowed: tuple[FlavorResource, ...]
@@ -51,7 +49,7 @@ class Share(NamedTuple):
         return min(MAX, -(-self.key[1] >> _PLACES))
 
 
-ZERO: Final = Share((0, 0), 0, "", ())
+ZERO: Final = Share((0, 0), "", ())
 
 
 def weight(spec: kueue.FairSharing | None) -> int:
@@ -67,17 +65,11 @@ def weight(spec: kueue.FairSharing | None) -> int:
     return scaled if scaled > 0 or value <= 0 else 1
 
 
-def dominant_resource_share(
-    tree: Tree, node: Node, with_usage: Mapping[FlavorResource, int] | None = None
-) -> Share:
-    """Return the share of *node*, as if it used *with_usage* more. The root's is zero: nobody lends to it.
-
-    `with_usage` counts at this node only, where the node has quota for it; to see what a workload does to
-    the cohorts above its queue, charge it in a trial.
-    """
-    if node.parent is None or (with_usage is None and not node.borrowed):
+def dominant_resource_share(tree: Tree, node: Node) -> Share:
+    """Return the share of *node*. The root's is zero: nobody lends to it."""
+    if node.parent is None or not node.borrowed:
         return ZERO
-    borrowing, borrowed = _borrowing(node, with_usage or {})
+    borrowing, borrowed = _borrowing(node)
     if not borrowing:
         return ZERO
     lendable = lendable_of(tree, node.parent)
@@ -91,10 +83,10 @@ def dominant_resource_share(
             ratio, dominant, amount, most = candidate, resource, borrowed_amount, lent
     borrowed.sort()
     if not node.weight:
-        return Share((1, ratio), ratio, dominant, tuple(borrowed))
+        return Share((1, ratio), dominant, tuple(borrowed))
     # From the amounts, not from the rounded ratio: equal shares stay equal under different weights.
     share = (amount * 1000 * WEIGHT_SCALE << _PLACES) // (most * node.weight)
-    return Share((0, share), ratio, dominant, tuple(borrowed))
+    return Share((0, share), dominant, tuple(borrowed))
 
 
 def share_key(tree: Tree, node: Node) -> tuple[int, int]:
@@ -117,17 +109,12 @@ def lendable_of(tree: Tree, node: Node) -> dict[str, int]:
     return lendable
 
 
-def _borrowing(
-    node: Node, with_usage: Mapping[FlavorResource, int]
-) -> tuple[dict[str, int], list[FlavorResource]]:
+def _borrowing(node: Node) -> tuple[dict[str, int], list[FlavorResource]]:
     """Return the amount beyond quota by resource, and the flavors and resources it is made of."""
     amounts: dict[str, int] = {}
     borrowed: list[FlavorResource] = []
-    cells: dict[FlavorResource, Cell] = node.borrowed
-    if with_usage:
-        cells = cells | {fr: node.cells[fr] for fr in with_usage if fr in node.cells}
-    for fr, cell in cells.items():
-        excess = cell.usage + with_usage.get(fr, 0) - cell.subtree
+    for fr, cell in node.borrowed.items():
+        excess = cell.usage - cell.subtree
         if excess > 0:
             amounts[fr[1]] = amounts.get(fr[1], 0) + excess
             borrowed.append(fr)

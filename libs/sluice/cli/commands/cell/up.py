@@ -161,7 +161,7 @@ def start(
         raise CliError(str(error), hint="Another port can be given with --port.") from None
     progress = Progress()
     show = heard or progress.show
-    target = Target(supervisor.url, supervisor.cell, str(supervisor.place.directory))
+    target = Target(supervisor.url, supervisor.cell)
     deadline = time.monotonic() + timeout_s
     try:
         while True:

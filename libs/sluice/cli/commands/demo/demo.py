@@ -92,7 +92,7 @@ def _play(
         health = start(supervisor, START_TIMEOUT_S, stopped=stopped, heard=_starting(view))
         if health is None:
             raise CliError("interrupted", exit_code=130)
-        target = Target(supervisor.url, supervisor.cell, str(supervisor.place.directory))
+        target = Target(supervisor.url, supervisor.cell)
         report = asyncio.run(_Run(target, supervisor, view, stopped).play(config, jobs, timeout))
     finally:
         view.close()

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from sluice.core.views.invariants import violations
 from sluice.core.views.view import View
 from tests.support.examples import examples
 from tests.support.family_world import FamilyWorld, cluster_queue, configuration, flavor, job, local_queue
 from tests.support.log_check import wrong_with
 from tests.support.objects import priority_class
+from tests.support.view_invariants import violations
 
 FLAVORS = ("res", "od", "spot")
 QUEUES = ("a", "b")

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from sluice.core.scheduler.decider import Scheduler
 from sluice.core.views import View
-from sluice.core.views.invariants import violations
 from sluice.events.checks import ChecksReady, PreemptionsAllowed
 from sluice.events.config import ObjectApplied, ObjectDeleted
 from sluice.events.scheduler import PendingPreemptionsIssued, Preempted, QuotaReserved
@@ -18,6 +17,7 @@ from tests.support.contended_history import Contended
 from tests.support.examples import examples
 from tests.support.scheduler_history import Input
 from tests.support.shown_usage import wrong_usage
+from tests.support.view_invariants import violations
 
 RANDOM = settings(max_examples=examples(60), deadline=None)
 SEEDS = st.integers(0, 10**9)

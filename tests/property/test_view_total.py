@@ -11,7 +11,6 @@ import msgspec
 import pytest
 
 from sluice.core.config.objects import KINDS
-from sluice.core.views.invariants import violations
 from sluice.events import catalogue
 from sluice.events.base import Event, JobKey, PodSet, PodSetAssignment, WorkloadKey
 from sluice.events.codec import encode_commit
@@ -29,6 +28,7 @@ from sluice.services.api.world import World
 from tests.support.examples import examples
 from tests.support.family_world import cluster_queue, configuration, flavor, local_queue
 from tests.support.objects import applied, defaulted
+from tests.support.view_invariants import violations
 
 PARENTS = ("default/p", "default/q")
 VARIANTS = ("default/v", "default/w")

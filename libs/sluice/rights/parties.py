@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from .names import API, Names, escaped
 
-__all__ = ["BUDGET", "Party", "Service", "account_of", "controller_user", "everybody", "parties", "services"]
+__all__ = ["BUDGET", "Party", "Service", "account_of", "controller_user", "parties", "services"]
 
 BUDGET = "sluice.dev/budget"
 """A controller that is a service: it answers how budgets stand, and saves what it has computed."""
@@ -291,9 +291,3 @@ def parties(cell: str, controllers: Iterable[str] = ()) -> Iterator[Party]:
     for controller in controllers:
         if controller != BUDGET:
             yield controllers_of_checks(names, controller_user(controller), controller)
-
-
-def everybody(cell: str, controllers: Sequence[str] = ()) -> list[Service | Party]:
-    """Return all users of a cell."""
-    found: list[Service | Party] = [*services(cell, controllers)]
-    return [*found, *parties(cell, controllers)]

@@ -13,9 +13,9 @@ from sluice.log.errors import AppendRefusedError, EventLogError, LogUnavailableE
 from sluice.log.nats.connection import Connection
 from sluice.log.nats.jetstream import JetStreamLog
 from sluice.log.nats.kv import Bucket
-from sluice.rights.matrix import CONTROLLER, Probe, allowed, probes
 from sluice.rights.names import API, GATED
-from sluice.rights.parties import BUDGET, Party, Service, everybody
+from sluice.rights.parties import BUDGET, Party, Service
+from tests.support.rights_matrix import CONTROLLER, Probe, allowed, everybody, probes
 from tests.support.waiting import wait_until
 
 from .secured import SecuredCell

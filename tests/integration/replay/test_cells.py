@@ -15,7 +15,7 @@ from sluice.replay.source.live import LiveSource
 from sluice.replay.source.source import FileSource
 from sluice.replay.source.time_travel import deciders, scheduler_at
 from sluice.replay.verify.whole_log import check
-from sluice.replay.views.overview import between, look, look_at
+from sluice.replay.views.overview import both, compared, look, look_at
 from tests.support.system import System
 from tests.support.waiting import wait_until
 from tests.unit.replay.incident import EXAMPLE
@@ -139,7 +139,7 @@ def test_a_state_is_read_from_the_snapshot_of_a_running_cell(tmp_path):
             assert found == ask(False)
             assert 1 in seen
         seen.clear()
-        between(source, source.end - 1, source.end)
+        compared(*both(source, source.end - 1, source.end))
         assert all(seq > kept.upto for seq in seen)
 
 

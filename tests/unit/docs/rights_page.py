@@ -6,8 +6,8 @@ python -m tests.unit.docs.rights_page
 from collections.abc import Iterator
 from pathlib import Path
 
-from sluice.rights.matrix import CONTROLLER, Probe, allowed, probes
-from sluice.rights.parties import BUDGET, Party, Service, everybody
+from sluice.rights.parties import BUDGET, Party, Service
+from tests.support.rights_matrix import CONTROLLER, Probe, allowed, everybody, probes
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "rights.md"
 

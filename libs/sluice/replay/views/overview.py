@@ -116,11 +116,6 @@ class _Enough(Exception):
     """What is asked for has no quota: the scheduler need not be heard."""
 
 
-def between(source: Source, first: int, last: int, *, progress: Progress | None = None) -> Plain:
-    """Return what changed from one sequence to another; raises as `both`."""
-    return compared(*both(source, first, last, progress=progress))
-
-
 def compared(before: CellState, after: CellState, progress: Progress | None = None) -> Plain:
     """Return what changed between two states (`diff.differences`, which says what *progress* hears)."""
     with unhurried():

@@ -34,7 +34,6 @@ from ._verdicts import Verdict, checked
 
 __all__ = ["CheckTester", "call_check", "make_request"]
 
-MANY = 8 << 20
 _uids = itertools.count(1)
 
 

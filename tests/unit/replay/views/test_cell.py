@@ -25,7 +25,7 @@ from sluice.replay.source.time_travel import index
 from sluice.replay.views.describe import SECTIONS, about, known_names, picture
 from sluice.replay.views.diff import COMPARED, changes, differences
 from sluice.replay.views.diff import whole as all_of
-from sluice.replay.views.overview import between, look, look_at
+from sluice.replay.views.overview import both, look, look_at
 from sluice.services.api.objects import render
 from sluice.services.api.world import World
 from tests.support.family_world import cell, cluster_queue
@@ -199,7 +199,7 @@ def whole(source: ListSource, seq: int) -> CellState:
 def test_differences_of_a_preemption() -> None:
     """Who was evicted and why, who came, what it did to queues; nothing between equal states."""
     source = ListSource(incident())
-    found = between(source, 20, 40)
+    found = differences(*both(source, 20, 40))
     assert found["evicted"] == [
         {"workload": "default/job-train-3-bc5a4", "job": "default/train-3", "times": {"Preempted": 1}},
         {"workload": "default/job-train-4-45d14", "job": "default/train-4", "times": {"Preempted": 1}},
@@ -267,7 +267,7 @@ def test_differences_leave_nothing_out(log: ListSource) -> None:
         ):
             found = all_of(differences(before, after))
             assert {name: found[name] for name in COMPARED} == want
-            assert all_of(between(log, first, last)) == found
+            assert all_of(differences(*both(log, first, last))) == found
             assert found["admitted"] == [
                 key
                 for key, one in pictures[last]["workloads"].items()

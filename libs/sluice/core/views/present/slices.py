@@ -22,12 +22,6 @@ def live(job: JobView) -> list[WorkloadView]:
     return [workload for workload in lineage(job) if workload.finished_at is None]
 
 
-def active(job: JobView) -> WorkloadView | None:
-    """Return the newest slice that holds quota and is not being evicted."""
-    found = [workload for workload in live(job) if workload.holds_quota and not workload.evicted]
-    return found[-1] if found else None
-
-
 def described(job: JobView) -> list[dict[str, Any]]:
     """Return the lineage as the job's `status.slices` shows it."""
     return [

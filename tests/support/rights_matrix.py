@@ -1,17 +1,16 @@
 """Who may do what, one by one: each subject, each request to JetStream, of each stream and bucket.
 
-Made of the same roles as the server's configuration. A test tries each on a server; the documents print it.
+Made of the same roles as the server's configuration. `tests/integration/deploy/test_matrix.py` tries each on
+a server; docs/rights.md prints it.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from .gate_policy import Refusal, covers, judge
-from .names import API, Names, escaped
-from .parties import Party, Service
-
-__all__ = ["Probe", "allowed", "probes"]
+from sluice.rights.gate_policy import Refusal, covers, judge
+from sluice.rights.names import API, Names, escaped
+from sluice.rights.parties import Party, Service, parties, services
 
 CONTROLLER = "example.com/hello"
 """The controller of checks that stands for all of them."""
@@ -26,6 +25,11 @@ class Probe(NamedTuple):
     what: str
     subject: str
     body: bytes = b""
+
+
+def everybody(cell: str, controllers: Sequence[str] = ()) -> list[Service | Party]:
+    """Return all users of a cell."""
+    return [*services(cell, controllers), *parties(cell, controllers)]
 
 
 def probes(cell: str) -> Iterator[Probe]:

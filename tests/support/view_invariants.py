@@ -2,10 +2,9 @@
 
 from collections.abc import Iterator
 
+from sluice.core.views.records import ClusterQueueView, FlavorResource, LocalQueueView
+from sluice.core.views.state import State
 from sluice.core.workload.charges import add
-
-from .records import ClusterQueueView, FlavorResource, LocalQueueView
-from .state import State
 
 
 def violations(view: State) -> list[str]:

@@ -28,24 +28,7 @@ ACTIONS = st.integers(10, 60)
 @given(SEEDS, ACTIONS)
 def test_deciding_again_decides_the_same(seed: int, actions: int) -> None:
     """At every step, from a snapshot too; and a snapshot of what was loaded is the same."""
-    scheduler = Scheduler()
-    player = Contended(seed).play(actions)
-    state = scheduler.initial()
-    settled = True
-    for entry in player.log:
-        if isinstance(entry, Input):
-            if settled:
-                before = scheduler.dump(state)
-                state = scheduler.load(before)
-                assert scheduler.dump(state) == before
-            settled = False
-            scheduler.apply(state, entry.event, entry.seq, entry.at)
-            continue
-        assert tuple(scheduler.decide(state, entry.at)) == entry.events
-        settled = True
-        for event in entry.events:
-            scheduler.apply(state, event, entry.upto, entry.at)
-    assert scheduler.dump(state) == scheduler.dump(player.state)
+    Contended(seed).play(actions).decide_again()
 
 
 @RANDOM

@@ -94,6 +94,29 @@ class Player:
         """Return the log as a cell would have written it."""
         return [_entry(entry) for entry in self.log]
 
+    def decide_again(self) -> SchedulerState:
+        """Decide at every step of the log: it comes out as it is, and nothing is left behind.
+
+        In settled states, before an input, a snapshot takes the state's place.
+        """
+        scheduler, state, settled = Scheduler(), Scheduler().initial(), True
+        for entry in self.log:
+            if isinstance(entry, Step):
+                before = scheduler.dump(state)
+                assert tuple(scheduler.decide(state, entry.at)) == entry.events
+                assert scheduler.dump(state) == before, "decide left something behind"
+                for event in entry.events:
+                    scheduler.apply(state, event, entry.upto, entry.at)
+            else:
+                if settled:
+                    before = scheduler.dump(state)
+                    state = scheduler.load(before)
+                    assert scheduler.dump(state) == before
+                scheduler.apply(state, entry.event, entry.seq, entry.at)
+            settled = isinstance(entry, Step)
+        assert scheduler.dump(state) == scheduler.dump(self.state)
+        return state
+
     def verify(self) -> None:
         """Decide the whole log again, as `sluice replay verify` does: it comes out as it is."""
         found = verify(Scheduler(), self.entries())

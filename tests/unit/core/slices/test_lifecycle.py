@@ -303,25 +303,20 @@ def test_delete_in_every_phase(world: World) -> None:
     assert not world.state.by_workload
 
 
-def test_deleted_job_may_be_submitted_again_while_it_stops(world: World) -> None:
-    """The new job waits for the old one's processes to end, and is another one."""
+@pytest.mark.parametrize(
+    ("end", "found"),
+    [
+        ("JobStopped", ["WorkloadDeleted", "WorkloadCreated"]),
+        ("JobFinished", ["WorkloadFinished", "WorkloadDeleted", "WorkloadCreated"]),
+    ],
+)
+def test_deleted_job_may_be_submitted_again_while_it_stops(world: World, end: str, found: list[str]) -> None:
+    """The new job waits for the old one's end, stopped or finished by itself, and is another one."""
     running(world)
     old = world.state_of().uid
     world.job("JobDeleted", {})
     assert world.submit() == []
-    events = world.job("JobStopped", {"attempt": 1})
-    assert names(events) == ["WorkloadDeleted", "WorkloadCreated"]
-    assert world.state_of().uid != old
-
-
-def test_deleted_job_may_be_submitted_again_although_it_finishes(world: World) -> None:
-    """That the old job finished before it could be stopped does not take the new one away."""
-    running(world)
-    old = world.state_of().uid
-    world.job("JobDeleted", {})
-    assert world.submit() == []
-    events = world.job("JobFinished", {"attempt": 1})
-    assert names(events) == ["WorkloadFinished", "WorkloadDeleted", "WorkloadCreated"]
+    assert names(world.job(end, {"attempt": 1})) == found
     assert world.state_of().uid != old
 
 

@@ -30,6 +30,7 @@ def violations(state: SchedulerState) -> list[str]:
         *_claims(state),
         *_families(state),
         *_lists(state),
+        *_refusals(state),
     ]
 
 
@@ -229,6 +230,20 @@ def _queue(queue: PendingQueue) -> Iterator[str]:
 
 def _ranked(queue: PendingQueue, peers: EquivalenceClass) -> list[EquivalenceClass]:
     return list(queue.parked if peers.parked else queue.active)
+
+
+def _refusals(state: SchedulerState) -> list[str]:
+    """Say who is still refused a preemption for what is remembered, when nothing is any more (0018)."""
+    circles = state.world.circles
+    if not circles.refused or next(circles.dump(), None) is not None:
+        return []
+    return [
+        f"{peers.head().key} is refused a preemption in {name} for what nobody remembers"
+        for name in sorted(circles.refused)
+        if name in state.pending.queues
+        for peers in state.pending.queues[name].classes.values()
+        if peers.circling and peers.parked
+    ]
 
 
 __all__ = ["reservation_violations", "violations"]

@@ -11,7 +11,8 @@ from .state import SchedulerState
 def changed(state: SchedulerState, workload: Workload, cause: int) -> None:
     """An input has changed what the workload holds, or may hold, of its queue."""
     circles = state.world.circles
-    key, queue = workload.record.parent or workload.key, workload.cluster_queue
+    key = workload.record.parent or workload.key
+    queue = workload.cluster_queue or _named_queue(state, workload)
     if not circles.refused:
         circles.changed(queue, key)
     else:
@@ -19,6 +20,12 @@ def changed(state: SchedulerState, workload: Workload, cause: int) -> None:
         circles.changed(queue, key)
         if concerned:
             _ask_again(state, cause)
+
+
+def _named_queue(state: SchedulerState, workload: Workload) -> str:
+    """Return the queue that the workload names, of one that does not wait there itself: its variants do."""
+    local = state.world.local_queues.get(f"{workload.record.namespace}/{workload.record.queue_name}")
+    return "" if local is None else local.cluster_queue
 
 
 def gone(state: SchedulerState, key: WorkloadKey, cause: int) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from sluice.events.scheduler import BlockedOnPreemptionGates, QuotaReserved, WorkloadsParked
+from sluice.events.scheduler import BlockedOnPreemptionGates, Preempted, QuotaReserved, WorkloadsParked
 from sluice.events.variants import PreemptionGateOpened
 from tests.bench.core_variants import virtual
 from tests.bench.scenario import BASELINE
@@ -229,3 +229,24 @@ def test_a_state_that_is_read_back_is_the_same() -> None:
     scheduler = world.services["scheduler"]
     data = scheduler.decider.dump(scheduler.state)
     assert scheduler.decider.dump(scheduler.decider.load(data)) == data
+
+
+def test_a_submission_to_a_racing_queue_ends_what_is_remembered_there() -> None:
+    """Decision 0018: who was refused a preemption asks again, though what came queues by its variants."""
+    preempts = {"withinClusterQueue": "LowerPriority"}
+    world = cell(cluster_queue({"res": 1}, preemption=preempts), priority_class("high", 100))
+    world.submit("low").settle_all()
+    world.submit("urgent", priority_class="high")
+    for writer in ("slices", "variants"):
+        assert world.step(writer)
+    service = world.services["scheduler"]
+    service.fold(world.log)
+    (low,), (urgent,) = world.variants("low").values(), world.variants("urgent").values()
+    workloads = service.state.world.workloads
+    # As if it had been preempted for that one before.
+    service.state.world.circles.note(workloads[low.key], workloads[urgent.key])
+    world.settle()
+    assert not world.events(Preempted)
+
+    world.submit("another").settle_all()
+    assert world.flavor_of("urgent") == "res"

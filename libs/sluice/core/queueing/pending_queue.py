@@ -227,7 +227,7 @@ class PendingQueue:
         if not found or not self.strict:
             return found
         # StrictFIFO keeps to its order: whoever comes before the preemptor is first.
-        first = self._first_strict()
+        first = self.first_strict()
         return found if first is not None and first.waiting is not None else []
 
     def is_kept_from(
@@ -251,7 +251,7 @@ class PendingQueue:
         if self.stopped:
             return None
         if self.strict:
-            first = self._first_strict()
+            first = self.first_strict()
             return None if first is None or first.parked or first.waiting is not None else first.head()
         peers = self.active.first()
         return None if peers is None else peers.head()
@@ -260,10 +260,11 @@ class PendingQueue:
         """Return the parked class behind which a StrictFIFO queue waits."""
         if not self.strict or self.stopped:
             return None
-        first = self._first_strict()
+        first = self.first_strict()
         return first if first is not None and first.parked else None
 
-    def _first_strict(self) -> EquivalenceClass | None:
+    def first_strict(self) -> EquivalenceClass | None:
+        """Return the class at the head of a StrictFIFO queue: those that were put aside are passed over."""
         first = self.active.first()
         for parked in self.parked:
             if not parked.aside:

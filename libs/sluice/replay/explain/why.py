@@ -440,6 +440,13 @@ def _keeps_for_others(queue: PendingQueue, workload: Workload) -> bool:
     return any(key != workload.key for each in found for key in each.waiting)
 
 
+def _strict_head(queue: PendingQueue, workload: Workload) -> WorkloadKey | None:
+    """Return whose turn it is in a StrictFIFO queue, None where it is its own, or anybody's."""
+    first = queue.first_strict() if queue.strict else None
+    head = first.head() if first is not None else workload
+    return head.key if head.rank < workload.rank else None
+
+
 def _verdict(state: SchedulerState, workload: Workload, cq: ClusterQueue, report: Report) -> str:
     """Look at it as its turn in a cycle would: the blocking rule as things are.
 
@@ -448,12 +455,12 @@ def _verdict(state: SchedulerState, workload: Workload, cq: ClusterQueue, report
     said_reason, said_message = _recorded(state, workload)
     queue = state.pending.queues[workload.cluster_queue]
     it = "It"
-    if report.position > 1 and queue.strict:
+    if ahead_of_all := _strict_head(queue, workload):
         # The reason of its status: nobody looks at it (any more), whatever would be said of it now.
         never = no_allowed_flavor(state.world.config, cq.spec, cq.name, workload.record)
         report.rule = said_reason or (NO_MATCHING_FLAVOR if never else PENDING_EVALUATION)
         it = workload.key
-        report.message = f"The queue is StrictFIFO, and {report.ahead[0]} is at its head."
+        report.message = f"The queue is StrictFIFO, and {ahead_of_all} is at its head."
     entry = Entry(workload, queue, cq)
     # From the first flavor on. Where an earlier look stopped, another pod set may have had the next flavor
     # already, and what is said from there on is the sum of both.

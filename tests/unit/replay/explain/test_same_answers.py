@@ -397,6 +397,25 @@ def test_who_is_behind_a_strict_head_is_told_so_everywhere() -> None:
     assert explained(world, "head").rule not in ("", "PendingEvaluation")
 
 
+def test_nobody_is_behind_a_head_that_was_put_aside() -> None:
+    """A StrictFIFO queue passes over a job of a namespace that it does not take: the next one is its head."""
+    names = [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {"team": name}}}
+        for name in ("default", "other")
+    ]
+    takes = {"namespaceSelector": {"matchLabels": {"team": "default"}}}
+    queue = cluster_queue({"res": 1}, {}, queueingStrategy="StrictFIFO", **takes)
+    world = cell(queue, *names, kueue_local_queue("main", "main", "other"))
+    world.submit("runs").settle_all()
+    world.message("job.other.x", "JobSubmitted", job("x", namespace="other")).settle_all()
+    for name in ("first", "second"):
+        world.submit(name).settle_all()
+    first, second = explained(world, "first"), explained(world, "second")
+    assert (first.position, second.position) == (2, 3)
+    assert "is at its head" not in first.message
+    assert f"{first.workload} is at its head" in second.message
+
+
 @pytest.mark.parametrize("opens", [{}, {"waitForPodsReady": {"enable": True}}, None])
 def test_who_waited_for_pods_behind_a_strict_head_is_told_what_it_waits_for_now(
     opens: dict[str, Any] | None,

@@ -985,6 +985,42 @@ MENDED: tuple[Mutant, ...] = (
         seed=477,
     ),
     Mutant(
+        "NEW-one-target",
+        "a job that stops keeps quota in every better flavor that comes free meanwhile",
+        (
+            (
+                "libs/sluice/core/world/variants.py",
+                "    if not why and leaves is not None and _is_preceded(world, workload):",
+                "    if not why and leaves is not None and _is_preceded(world, workload) is None:",
+            ),
+        ),
+        theme="racing",
+    ),
+    Mutant(
+        "NEW-remembered",
+        "a submission to a racing queue does not end the memory of preemptions there",
+        (
+            (
+                "libs/sluice/core/scheduler/settle_preemption_history.py",
+                "    queue = workload.cluster_queue or _named_queue(state, workload)",
+                "    queue = workload.cluster_queue",
+            ),
+        ),
+        theme="racing",
+    ),
+    Mutant(
+        "NEW-waits-on",
+        "when a variant's turn is over, nothing is kept of what its victims leave",
+        (
+            (
+                "libs/sluice/core/scheduler/fold_inputs.py",
+                "    workload.waits_on = waits and ",
+                "    workload.waits_on = False and ",
+            ),
+        ),
+        theme="racing",
+    ),
+    Mutant(
         "NEW-reserved-before",
         "a variant keeps quota that it has from before an edit of its job, and the job runs with it",
         (

@@ -19,21 +19,16 @@ from sluice.core.variants.decide import family_deadline
 from sluice.core.variants.decider import VariantController
 from sluice.core.variants.state import Family, State, restricted, within
 from sluice.core.workload.reasons import CONCURRENT_ADMISSION, FLAVOR_MIGRATION
-from sluice.core.world.preemption_turns import goes_first
-from sluice.core.world.variants import MAY_PREEMPT, has_passed, policy_in_force, siblings
+from sluice.core.world.variants import policy_in_force, siblings
 from sluice.events.base import WorkloadKey
-from sluice.events.checks import ChecksReady
 from sluice.events.config import ObjectApplied, ObjectDeleted
 from sluice.events.scheduler import (
     Admitted,
     Evicted,
     Preempted,
-    PreemptionIssued,
-    PreemptionWaitEnded,
     QuotaReleased,
     QuotaReserved,
     WorkloadDeactivated,
-    WorkloadsParked,
 )
 from sluice.events.slices import WorkloadCreated, WorkloadStopped, WorkloadUpdated
 from sluice.events.variants import (
@@ -41,7 +36,6 @@ from sluice.events.variants import (
     ParentEvicted,
     ParentMarked,
     ParentUnmarked,
-    PreemptionGateClosed,
     PreemptionGateOpened,
     VariantCreated,
     VariantDeactivated,
@@ -312,90 +306,6 @@ class OpenGateObserver(_Settling):
                 yield f"{variant.key} is admitted, and its gate is still open"
 
 
-class TurnObserver(Observer):
-    """No variant gets in before a better one has had its turn at preempting, and none stands back in its own
-    turn (CA11, decision 0017)."""
-
-    name: ClassVar[str] = "turns"
-    decider = Scheduler
-
-    def __init__(self) -> None:
-        self.preempting: set[WorkloadKey] = set()
-        """Those that have preempted, and wait for what their victims leave."""
-
-    @hears
-    def _preempts(self, _: SchedulerState, event: PreemptionIssued) -> None:
-        self.preempting.add(event.workload)
-
-    @hears
-    def _waits_no_more(self, _: SchedulerState, event: PreemptionWaitEnded | VariantDeactivated) -> None:
-        self.preempting.discard(event.workload)
-
-    @hears
-    def _turn_ends(self, _: SchedulerState, event: PreemptionGateClosed) -> None:
-        if not event.spent:
-            self.preempting.discard(event.workload)
-
-    @hears
-    def _parked(self, state: SchedulerState, event: WorkloadsParked) -> Iterator[str]:
-        for key in event.workloads:
-            if key in self.preempting:
-                self.preempting.discard(key)
-                if event.message == MAY_PREEMPT and key in state.world.workloads:
-                    yield f"{key} has preempted, and stands back for a sibling that has not"
-
-    @hears
-    def _reserved(self, state: SchedulerState, event: QuotaReserved) -> Iterator[str]:
-        self.preempting.discard(event.workload)
-        workload = state.world.workloads.get(event.workload)
-        if (
-            workload is None
-            or workload.record.parent is None
-            or GATE_CONCURRENT_ADMISSION in workload.open_gates
-        ):
-            return  # with its gate open it is its own turn
-        for other in state.world.families.get(workload.record.parent, {}).values():
-            waits = other.tries or other.blocked_on_gates
-            if waits and goes_first(other, workload.record.preference):
-                yield f"{workload.key} has quota, and {other.key}, which is better, has not had its turn"
-
-
-class TargetObserver(Observer):
-    """While a job stops, one variant at most waits for nothing else with quota to go on with (CA10)."""
-
-    name: ClassVar[str] = "one-target"
-    decider = Scheduler
-
-    def __init__(self) -> None:
-        self.due: dict[WorkloadKey, int] = {}
-        """Parent -> after how many steps it was found wrong."""
-
-    @hears
-    def _came(self, state: SchedulerState, event: QuotaReserved | Evicted | ChecksReady) -> None:
-        workload = state.world.workloads.get(event.workload)
-        if workload is not None and workload.record.parent is not None:
-            self.due.setdefault(workload.record.parent, 0)
-
-    def settled(self, state: SchedulerState) -> Iterator[str]:
-        for parent in list(self.due):
-            family = state.world.families.get(parent, {}).values()
-            waiting = [
-                variant.key
-                for variant in family
-                if variant.assignment is not None
-                and variant.admitted_at is None
-                and not variant.preemptions
-                and has_passed(state.world, variant)
-            ]
-            leaves = any(v.admitted_at is not None and v.evicted_at is not None for v in family)
-            if len(waiting) < 2 or not leaves:
-                del self.due[parent]
-                continue
-            self.due[parent] += 1
-            if self.due[parent] > GRACE:
-                yield f"{' and '.join(waiting)} have quota, and wait for nothing but the stop of {parent}"
-
-
 class DelayObserver(Observer):
     """Who gives up for its deleteDelaySeconds has had them since the admission that it names (CA12)."""
 
@@ -472,7 +382,5 @@ FAMILY_OBSERVERS: tuple[type[Observer], ...] = (
     WantedObserver,
     StopObserver,
     OpenGateObserver,
-    TurnObserver,
-    TargetObserver,
     DelayObserver,
 )

@@ -28,6 +28,7 @@ from .preemption_circles import CircleObserver
 from .preemption_invariants import PREEMPTION_OBSERVERS
 from .quota_invariants import QUOTA_OBSERVERS, StateObserver, first_bad
 from .slice_invariants import SLICE_OBSERVERS
+from .turn_invariants import TURN_OBSERVERS
 from .watching import Listener, Violation, Watched, violations_in
 
 _KINDS: tuple[type[Observer], ...] = (
@@ -38,6 +39,7 @@ _KINDS: tuple[type[Observer], ...] = (
     *EDIT_OBSERVERS,
     *CHARGE_OBSERVERS,
     *FAMILY_OBSERVERS,
+    *TURN_OBSERVERS,
     *SLICE_OBSERVERS,
     *PREEMPTION_OBSERVERS,
 )

@@ -403,8 +403,8 @@ def test_nobody_is_behind_a_head_that_was_put_aside() -> None:
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {"team": name}}}
         for name in ("default", "other")
     ]
-    takes = {"namespaceSelector": {"matchLabels": {"team": "default"}}}
-    queue = cluster_queue({"res": 1}, {}, queueingStrategy="StrictFIFO", **takes)
+    takes = {"matchLabels": {"team": "default"}}
+    queue = cluster_queue({"res": 1}, {}, queueingStrategy="StrictFIFO", namespaceSelector=takes)
     world = cell(queue, *names, kueue_local_queue("main", "main", "other"))
     world.submit("runs").settle_all()
     world.message("job.other.x", "JobSubmitted", job("x", namespace="other")).settle_all()

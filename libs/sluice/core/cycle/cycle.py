@@ -23,6 +23,7 @@ from sluice.core.world.model import ClusterQueue, World
 from .entry import Entry, Order, Ordering, Outcome
 from .fair_sharing_order import winner
 from .looks import Looks
+from .nomination import nominate
 from .requeue_filter import (
     fits_root,
     is_refused_again,
@@ -113,6 +114,16 @@ class Cycle:
     def recomputations(self) -> dict[str, str]:
         """Cluster queue -> what a second search for targets came to: new_targets, deferred_fit, skipped."""
         return self._process.recomputations
+
+    def leads_on(self) -> bool:
+        """Will the next cycle find something else, although this one has decided nothing?
+
+        Those who come next were kept out by what was withheld for those that are put aside. They are fewer
+        each time, until something is freed.
+        """
+        tree = self._tree
+        opened = {queue.name for queue in self.open}
+        return bool(opened) and self._process.withheld.passes and (tree.dirty or opened < tree.open.keys())
 
     def first_admitted(self) -> Order | None:
         """Return the place of the first entry that gets quota, None if none does; the cycle has run."""
@@ -337,12 +348,32 @@ class Cycle:
 
     # Afterwards
 
+    def _kept_out(self) -> Iterator[PendingQueue]:
+        """Yield the queues with a woken class that can have what was withheld from it in this cycle.
+
+        It is there for it when those have been put aside for whom it was withheld, who cannot have it (SC2).
+        """
+        tree = self._tree
+        for name in sorted(tree.parked if tree.dirty else tree.open):
+            queue = tree.parked.get(name)
+            if queue is None:
+                continue
+            with self._process.withheld.lifted(self._world.cluster_queues[name]):
+                could = any(self._could_have(queue, peers) for peers in self._woken.fitting(queue))
+            if could:
+                yield queue
+
+    def _could_have(self, queue: PendingQueue, peers: EquivalenceClass) -> bool:
+        entry = Entry(peers.head(), queue, self._world.cluster_queues[queue.name])
+        return nominate(self._world, entry, may_defer=False) and entry.proposal.is_possible()
+
     def _find_open(self) -> None:
         """Find the queues with more to consider, now that their head has gone or was skipped."""
         # What was withheld for those that were looked at is so while they are, so not in the next cycle.
+        self._process.withheld.release_passing()
+        found = {queue.name: queue for queue in self._kept_out()} if self._process.withheld.passes else {}
         self._process.withheld.release_all()
         tree = self._tree
-        found: dict[str, PendingQueue] = {}
         self._woken.note(self.entries)
         for entry in self.entries:
             queue = entry.queue

@@ -107,7 +107,7 @@ def _of_first(
         count -= len(entries) + 1
         if count < 0:
             break
-        if not progress:
+        if not progress and not cycle.leads_on():
             _give_up_skipped(tree, cycle, parked)
             cycle.open.clear()
     first: list[Event] = []

@@ -1,5 +1,7 @@
 """Quota that a cycle withholds: it is not lent to others, as its queue could not be sure to get it back."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from sluice.api.kueue import ClusterQueuePreemption
@@ -15,10 +17,14 @@ ALWAYS_RECLAIMS: Final = "Any"
 class WithheldQuota:
     """What is withheld for the entries of one cycle, one of each queue; charged to its trial."""
 
-    __slots__ = ("_trial", "by_queue")
+    __slots__ = ("_lasting", "_trial", "by_queue", "passes")
 
     def __init__(self, trial: Trial) -> None:
         self._trial = trial
+        self._lasting: set[str] = set()
+        """Queues for whose blocker it is withheld in the next cycle, too: those with StrictFIFO."""
+        self.passes = False
+        """Something was withheld in this cycle only: what it kept others from, they can have in the next."""
         self.by_queue: dict[str, dict[FlavorResource, int]] = {}
         """Cluster queue -> what is withheld for it."""
 
@@ -27,6 +33,10 @@ class WithheldQuota:
         if always_reclaims(entry.cq.spec.preemption):
             return
         entry.reserves = entry.queue.strict
+        if entry.reserves:
+            self._lasting.add(entry.cq.name)
+        else:
+            self.passes = True
         node = entry.cq.node
         withheld: dict[FlavorResource, int] = {}
         for fr, amount in entry.proposal.usage.items():
@@ -41,6 +51,21 @@ class WithheldQuota:
                 withheld[fr] = max(0, min(amount, nominal - node.used(fr)))
         self._trial.charge(node, withheld)
         self.by_queue[entry.cq.name] = withheld
+
+    @contextmanager
+    def lifted(self, cq: ClusterQueue) -> Iterator[None]:
+        """Withhold nothing for the queue meanwhile: to itself it is there."""
+        withheld = self.by_queue.get(cq.name)
+        self.release(cq)
+        yield
+        if withheld is not None:
+            self._trial.charge(cq.node, withheld)
+            self.by_queue[cq.name] = withheld
+
+    def release_passing(self) -> None:
+        """Give free what is not withheld in the next cycle."""
+        for name in self.by_queue.keys() - self._lasting:
+            self.release(self._trial.world.cluster_queues[name])
 
     def release(self, cq: ClusterQueue) -> None:
         """What is withheld for one class of a queue does not keep the next one out."""

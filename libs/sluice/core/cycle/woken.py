@@ -112,6 +112,11 @@ class Woken:
 
     # When the cycle is over
 
+    def fitting(self, queue: PendingQueue) -> Iterator[EquivalenceClass]:
+        """Yield the parked classes that could fit as things are, also of a queue that lends for good."""
+        cq = self._world.cluster_queues[queue.name]
+        return (peers for peers in self.classes(queue) if self._may_get_in(queue, cq, peers))
+
     def note(self, entries: Iterable[Entry]) -> None:
         """Note what follows from these entries, which are finished, for who waits from now on."""
         for entry in entries:

@@ -18,10 +18,10 @@ def gates(family: Family, at: Micros, timeout: Micros) -> list[Event]:
     if holder is not None and holder.gate_at is not None:
         if not holder.active:
             return [_close(family, holder)]
-        if holder.assignment is not None and holder.admitted_at is None:
-            return []  # it has preempted and got its quota; its checks decide
         if at < holder.gate_at + timeout:
             return []
+        if holder.assignment is not None and _next_gate(family) is None:
+            return []  # it has preempted and got its quota; its checks decide, and nobody else needs the turn
         events.append(_close(family, holder, spent=True))
         if first_candidate(_without_turn(family)) is None and _leaves_it_to(family, holder, unspent=True):
             return events  # before the next round those are looked at that need nobody to go

@@ -53,8 +53,8 @@ def _in_tree(world: World, tree: CohortQueues) -> Iterator[str]:
             world.tree.add(queue.node, one.usage)
     for queue in waiting:
         cq = world.cluster_queues[queue.name]
-        # Who cannot be sure to get back what it lends keeps what it waits for.
-        if any(other is not queue and not _lends(world, other) for other in waiting):
+        # What the head of a StrictFIFO queue waits for is not lent, if it cannot be sure to get it back.
+        if any(other is not queue and other.strict and not _lends(world, other) for other in waiting):
             continue
         for peers in _asked(queue):
             flavors = _could_have(world, cq, peers.head())

@@ -196,6 +196,35 @@ def test_a_turn_that_is_over_gives_nothing_back_to_its_victims(mode: str) -> Non
     world.verify()
 
 
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("policy", ["Anytime", "AfterCheckPassedOrOnDemand"])
+def test_a_turn_ends_while_checks_of_what_it_has_got_go_on(mode: str, policy: str) -> None:
+    """Else the next variant would wait for its turn as long as those checks take (CA11)."""
+    check = kueue_object(
+        "AdmissionCheck", "slow", {"controllerName": "sluice.dev/external", "preemptionPolicy": policy}
+    )
+    strategy = {"admissionChecks": [{"name": "slow", "onFlavors": ["res"]}]}
+    racing = {"migration": {"mode": mode}}
+    queue = cluster_queue({"res": 1, "od": 1}, racing, preemption=PREEMPTS, admissionChecksStrategy=strategy)
+    world = cell(queue, HIGH, check)
+    one = job("one")
+    one["metadata"]["annotations"] = {ALLOWED_RESOURCE_FLAVORS: "res"}
+    world.message("job.default.one", "JobSubmitted", one).settle_all()
+    world.checks_say(world.variants("one")["res"].key, "Ready")
+    world.settle_all()
+    world.submit("two").settle_all()
+    world.submit("urgent", priority_class="high").settle_all()
+    variants = world.variants("urgent")
+    assert (variants["res"].assignment is not None, world.flavor_of("urgent")) == (True, "")
+    world.run_until(299)
+    assert world.flavor_of("two") == "od"
+    world.run_until(2)
+    world.settle_all()
+    assert world.flavor_of("urgent") == "od"
+    world.check()
+    world.verify()
+
+
 def test_who_waits_for_victims_no_more_has_another_turn() -> None:
     """When all have had theirs, also where the last variant can have nothing; and no earlier."""
     queue = cluster_queue({"res": 2, "od": 2, "spot": 1}, preemption=PREEMPTS)

@@ -105,7 +105,7 @@ def _deactivated(workload: Workload, event: WorkloadDeactivated, _at: Micros) ->
 
 
 def _updated(workload: Workload, event: WorkloadUpdated, _at: Micros) -> None:
-    if event.active is not None:
+    if event.active is not None and (event.active or event.message or workload.active):
         if event.active and not workload.active and workload.record.parent is None:
             begin_anew(workload)
         workload.active = event.active

@@ -12,6 +12,7 @@ from sluice.core.world.queue_order import effective_priority
 from sluice.core.world.reservations import reorder
 from sluice.core.world.variants import siblings
 from sluice.core.world.workload import Workload
+from sluice.core.world.workload_slices import successor, take_place
 from sluice.events.base import Event, Micros
 from sluice.events.checks import (
     AdmissionCheckStatusChanged,
@@ -194,6 +195,9 @@ def _pods_ready(state: SchedulerState, event: WorkloadPodsReady, seq: int, at: M
 def _ended(state: SchedulerState, event: WorkloadFinished | WorkloadDeleted, seq: int, at: Micros) -> None:
     workload = state.world.workloads.pop(event.workload, None)
     if workload is not None:
+        after = successor(state.world, event.workload) if state.world.replacements else None
+        if after is not None and after.assignment is None:
+            take_place(after, workload, at)
         fold_lifecycle(workload, event, at)
         state.touched.append((workload, Mark.ENDED, seq))
 

@@ -109,3 +109,18 @@ def carry_over_execution_time(new: Workload, old: Workload, at: Micros) -> None:
     if old.admitted_at is not None:
         new.past_execution_s += (at - old.admitted_at) // MICROS_PER_S
     new.requeue_count = old.requeue_count
+
+
+def take_place(new: Workload, old: Workload, at: Micros) -> None:
+    """The job has stopped as a whole, and the slice that was to replace its old one is all of it now (WS6).
+
+    What the job has run, how often it was tried, until when it is held back and why it is switched off are
+    the job's, whatever slice it is in.
+    """
+    carry_over_execution_time(new, old, at)
+    new.lost_reservations = old.lost_reservations
+    new.held_for, new.requeue_at, new.evicted_message = old.held_for, old.requeue_at, old.evicted_message
+    new.last_evicted_at, new.last_evicted_reason = old.last_evicted_at, old.last_evicted_reason
+    if not old.active:
+        new.active = False
+        new.deactivated_for, new.deactivated_message = old.deactivated_for, old.deactivated_message

@@ -10,8 +10,11 @@ from sluice.core.world.workload import Workload
 from sluice.events.slices import WorkloadRecord
 
 
-def deactivated_words(workload: Workload) -> str:
-    """Say who switched the workload off, why, and what switches it on again."""
+def deactivated_words(workload: Workload, *, grows: bool) -> str:
+    """Say who switched the workload off, why, and what switches it on again.
+
+    `grows`: its job runs, in the slice that it was to replace.
+    """
     why = workload.deactivated_message
     if not why and workload.held_for == DEACTIVATED:
         # What the eviction said that followed from it.
@@ -22,7 +25,7 @@ def deactivated_words(workload: Workload) -> str:
         else "It was deactivated by people (or by its manifest)."
     )
     again = activate_command(workload)
-    if again and workload.record.replaces is not None:
+    if again and grows:
         return f"{said} It is tried again with {again}, or with any size ({_job_command(workload, 'scale')})."
     return f"{said} It is queued again with {again}." if again else said
 

@@ -385,7 +385,8 @@ def _outside(state: SchedulerState, workload: Workload, at: Micros) -> tuple[str
             return WAITING_FOR_PREEMPTED, f"It has quota, and its checks are Ready. {reserved}"
         return "UnsatisfiedAdmissionChecks", f"{CHECKS_MESSAGE} {reserved}".rstrip()
     if not workload.active:
-        return DEACTIVATED, deactivated_words(workload)
+        grows = replaced_slice(state.world, workload) is not None
+        return DEACTIVATED, deactivated_words(workload, grows=grows)
     held = f"It was evicted ({workload.held_for}) and is held back"
     if workload.held_for and workload.requeue_at:
         return ON_HOLD, f"{held} until {rfc3339(workload.requeue_at)}."

@@ -465,7 +465,7 @@ def test_a_queue_beyond_its_limit_keeps_nothing_for_itself():
 def test_what_was_kept_in_a_cycle_for_one_that_has_gone_is_there_for_others(how: str) -> None:
     """A StrictFIFO queue that cannot reclaim keeps what its head waits for no longer than that waits."""
     cell = Cell()
-    strict = {"queueingStrategy": "StrictFIFO"}
+    strict: dict[str, Any] = {"queueingStrategy": "StrictFIFO"}
     cell.queue("owner", cpu=4, cohort="c", preemption={"reclaimWithinCohort": "Never"}, **strict)
     cell.queue("borrower", cpu=0, cohort="c")
     cell.submit("lent", "borrower", cpu=2)

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from sluice.core.slices.responses import SLICE_REPLACED
 from sluice.core.views.holding import (
     charge_beside,
     charged,
@@ -128,7 +129,7 @@ def _updated(state: State, event: WorkloadUpdated, seq: int, at: Micros) -> None
         queue.users += 1
         left.users -= 1
         state.drop_if_unused(left)
-    if event.active is not None:
+    if event.active is not None and (event.active or event.message or workload.active):
         workload.turn = 0
         if event.active and not workload.active and workload.record.parent is None:
             workload.requeue_count = workload.past_execution_s = 0
@@ -317,9 +318,27 @@ def _finished(state: State, event: WorkloadFinished, seq: int, at: Micros) -> No
     give_back(state, workload)
     workload.finished_at = at
     condition(workload, "Finished", True, event.reason, event.message, at)
+    if event.reason == SLICE_REPLACED:
+        _take_place(state, workload, at)
     for key in workload.variants:
         # Its variants finish with it (CA7).
         _finished(state, msgspec.structs.replace(event, workload=key), seq, at)
+
+
+def _take_place(state: State, old: WorkloadView, at: Micros) -> None:
+    """The job has stopped as a whole: what held the old slice back holds the newest one back (WS6)."""
+    job = old.record.job
+    found = state.jobs.get(job.key) if job is not None else None
+    for new in found.workloads.values() if found is not None else ():
+        if new.record.replaces != old.key or new.assignment is not None or new.finished_at is not None:
+            continue
+        new.past_execution_s, new.requeue_count = old.past_execution_s, old.requeue_count
+        new.requeue_at, new.order_at = old.requeue_at, old.order_at
+        kept = ("Evicted", "Requeued", "DeactivationTarget")
+        new.conditions = {**new.conditions, **{k: old.conditions[k] for k in kept if k in old.conditions}}
+        if not old.active:
+            dequeue(new)
+            set_active(new, False, at, old.inactive_because)
 
 
 def _slice_replaced(state: State, event: WorkloadSliceReplaced, seq: int, at: Micros) -> None:

@@ -89,14 +89,16 @@ class TurnObserver(Observer):
 
     @hears
     def _reserved(self, state: SchedulerState, event: QuotaReserved) -> Iterator[str]:
+        waited_on = event.workload in self.preempting
         self._forget(state, event.workload)
         workload = state.world.workloads.get(event.workload)
         if (
             workload is None
             or workload.record.parent is None
             or GATE_CONCURRENT_ADMISSION in workload.open_gates
+            or waited_on
         ):
-            return  # with its gate open it is its own turn
+            return  # in its own turn, or of what those leave that it has told to go in that
         for other in state.world.families.get(workload.record.parent, {}).values():
             waits = other.tries or other.blocked_on_gates
             if waits and goes_first(other, workload.record.preference):

@@ -12,7 +12,7 @@ that lost their head. Most queues are not even asked: the tree's `shapes` name t
 
 from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
-from itertools import count
+from itertools import chain, count
 
 from sluice.core.queueing.pending_queue import CohortQueues, EquivalenceClass, PendingQueue
 from sluice.core.queueing.request_index import Least
@@ -349,17 +349,21 @@ class Cycle:
     # Afterwards
 
     def _kept_out(self) -> Iterator[PendingQueue]:
-        """Yield the queues with a woken class that can have what was withheld from it in this cycle.
+        """Yield the queues with a class that can have what was withheld from it in this cycle.
 
         It is there for it when those have been put aside for whom it was withheld, who cannot have it (SC2).
+        Of who takes part for the first time, and is put aside, too, its queue is asked as well.
         """
-        tree = self._tree
-        for name in sorted(tree.parked if tree.dirty else tree.open):
-            queue = tree.parked.get(name)
-            if queue is None:
-                continue
-            with self._process.withheld.lifted(self._world.cluster_queues[name]):
-                could = any(self._could_have(queue, peers) for peers in self._woken.fitting(queue))
+        tree, world = self._tree, self._world
+        new: dict[str, list[EquivalenceClass]] = {}
+        for entry in self.entries:
+            if entry.outcome is Outcome.PARKED and not entry.peers.parked:
+                new.setdefault(entry.queue.name, []).append(entry.peers)
+        for name in sorted({*(tree.parked if tree.dirty else tree.open), *new}):
+            queue = tree.members[name]
+            with self._process.withheld.lifted(world.cluster_queues[name]):
+                asked = chain(self._woken.fitting(queue), new.get(name, ()))
+                could = any(self._could_have(queue, peers) for peers in asked)
             if could:
                 yield queue
 

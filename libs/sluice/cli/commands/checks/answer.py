@@ -12,7 +12,7 @@ from sluice.cli.cell.selectors import namespace_option
 from sluice.cli.commands.objects.get import not_found
 from sluice.cli.kit import durations
 from sluice.cli.kit.errors import CliError
-from sluice.cli.kit.resources import BY_KIND
+from sluice.cli.kit.resources import BY_KIND, resource_named
 from sluice.cli.kit.terminal import echo
 from sluice.events.base import WorkloadKey
 from sluice.protocol.checks import CheckVerdict
@@ -21,7 +21,7 @@ from sluice.protocol.subjects import verdict_suffix
 
 from .choice import asking, known_of, live_workloads, variants_of
 
-_workload = click.argument("workload", shell_complete=complete_workloads)
+_workload = click.argument("workload", metavar="[TYPE/]WORKLOAD", shell_complete=complete_workloads)
 _check = click.argument("name", metavar="CHECK", shell_complete=complete_checks)
 _message = click.option("-m", "--message", default="", help="Why, for people.")
 
@@ -39,6 +39,7 @@ def approve(ctx: click.Context, workload: str, name: str, namespace: str, messag
     Examples:
       sluice check approve job-train-3f9c1 budget
       sluice check approve train budget -m "agreed with finance"
+      sluice check approve job/train budget
     """
     _answer(ctx, namespace, workload, name, "Ready", message)
 
@@ -87,8 +88,10 @@ def _answer(
     message: str,
     delay: int | None = None,
 ) -> None:
+    kinds, own = kinds_and_name(named)
+
     async def work(api: Api) -> None:
-        workload = await _find(api, named, name, namespace)
+        workload = await asked_of(api, kinds, own, name, namespace)
         found = known_of(workload, name)
         key = WorkloadKey(f"{namespace}/{workload['metadata']['name']}")
         verdict = CheckVerdict(
@@ -110,16 +113,32 @@ def _answer(
     run(ctx, work)
 
 
-async def _find(api: Api, named: str, name: str, namespace: str) -> Object:
+def kinds_and_name(named: str) -> tuple[Sequence[str], str]:
+    """Return of which kinds the object may be that is meant by NAME or TYPE/NAME, and its name.
+
+    Raises:
+        CliError: TYPE is no type, or one that no check is asked for.
+    """
+    word, slash, name = named.partition("/")
+    if not slash:
+        return ("Workload", "Job"), named
+    kind = resource_named(word).kind
+    if kind not in ("Workload", "Job") or not name:
+        hint = "For example: `sluice check approve wl/job-train-3f9c1 budget`."
+        raise CliError(f"{named!r}: checks are asked for workloads and jobs", hint=hint, exit_code=2)
+    return (kind,), name
+
+
+async def asked_of(api: Api, kinds: Sequence[str], named: str, name: str, namespace: str) -> Object:
     """Return the workload of this name, or of the job of this name the one that check *name* is asked for."""
-    workload = await api.get("Workload", named, namespace)
+    workload = await api.get("Workload", named, namespace) if "Workload" in kinds else None
     if workload is not None:
         found = [workload]
     else:
-        job = await api.get("Job", named, namespace)
+        job = await api.get("Job", named, namespace) if "Job" in kinds else None
         found = await _of_names(api, live_workloads(job) if job is not None else [], namespace)
     if not found:
-        raise await not_found(api, BY_KIND["Workload"], named, namespace)
+        raise await not_found(api, BY_KIND[kinds[0]], named, namespace)
     # A parent is admitted as one of its variants, which have the checks.
     concerned: list[Object] = []
     for each in found:

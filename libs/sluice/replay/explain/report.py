@@ -6,7 +6,7 @@ from typing import Any
 from sluice.replay.views.pending_preemptions import PendingPreemption
 
 from .checks import CheckNote
-from .suggestions import Remedy
+from .remedy import Remedy
 from .variants import VariantNote
 
 

@@ -19,6 +19,8 @@ from sluice.events.scheduler import Admitted, Evicted, PendingReasonChanged, Pre
 from sluice.events.slices import WorkloadStopped
 from sluice.log.runtime import process_pool
 
+from .stopping import Leavers
+
 __all__ = ["Laboratory", "Outcome"]
 
 
@@ -35,6 +37,8 @@ class Outcome:
     reason: str = ""
     message: str = ""
     settled: bool = True
+    patient: bool = False
+    """Nothing more followed before those had stopped who leave already."""
     variant: str = ""
     """Of a job that races: the variant whose reservation it is."""
     waiting: dict[str, str] = field(default_factory=dict)
@@ -70,6 +74,8 @@ class Laboratory:
         self.facts = state
         """What is so; `state` may be what would come of a change."""
         self._given: tuple[Event, ...] = ()
+        self.leavers: Leavers | None = None
+        """Who stops when nothing more follows: those who leave already. None: nobody does."""
         self._forks = len(state.world.workloads) > FEW and process_pool.AVAILABLE if forks is None else forks
         self._data = b"" if self._forks else self.scheduler.dump(state)
 
@@ -87,6 +93,12 @@ class Laboratory:
         """Return one that tries everything together with *events*: nothing is decided between."""
         found = copy.copy(self)
         found._given, found.trials = (*self._given, *events), 0
+        return found
+
+    def patient(self, leavers: Leavers) -> "Laboratory":
+        """Return one in which *leavers* have stopped when nothing more follows."""
+        found = copy.copy(self)
+        found.leavers, found.trials = leavers if leavers.holders else None, 0
         return found
 
     def after(self, events: Iterable[Event]) -> "tuple[SchedulerState, Laboratory]":
@@ -114,14 +126,16 @@ class Laboratory:
         scheduler, seq = self.scheduler, self.seq + 1
         for event in (*self._given, *events):
             scheduler.apply(state, event, seq, self.at)
-        found = Outcome()
+        found, leaving = Outcome(), [] if self.leavers is None else self.leavers.events()
         for _ in range(MOST_STEPS):
             decided = step(scheduler, state, seq, self.at)
-            if not decided:
+            if not decided and not leaving:
                 break
             stopped = _noted(decided, seq, key, found)
             if found.reserved is not None:
                 return found
+            if not decided:
+                stopped, leaving, found.patient = leaving, [], True
             for event in stopped:
                 seq += 1
                 scheduler.apply(state, event, seq, self.at)

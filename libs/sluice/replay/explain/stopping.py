@@ -5,16 +5,22 @@ such a one has its quota until it has stopped. Nor does it know of executors (`e
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from sluice.core.scheduler.state import SchedulerState
+from sluice.core.world.model import ClusterQueue
 from sluice.core.world.workload import Workload
+from sluice.core.world.workload_slices import replaced_slice
 from sluice.events.base import Event, WorkloadKey
 from sluice.events.codec import rfc3339
-from sluice.events.slices import WorkloadDeleted
+from sluice.events.slices import WorkloadDeleted, WorkloadFinished, WorkloadStopped
+from sluice.replay.views.queues import queue_of
 
 from .executors import Executors
 
 SHOWN = 3
+FEW = 8
+"""Of so many it is tried who of them must stop."""
 
 
 def job_of(workload: Workload) -> WorkloadKey:
@@ -80,3 +86,62 @@ def not_running(state: SchedulerState, executors: Executors | None, workload: Wo
 def gone(workload: Workload) -> Event:
     """Return what is said of it when it has stopped."""
     return WorkloadDeleted(cause=0, workload=job_of(workload))
+
+
+def queues_of_tree(state: SchedulerState, cq: ClusterQueue) -> list[ClusterQueue]:
+    """Return the ClusterQueues of its cohort tree, by name."""
+    root = cq.node.root()
+    return [q for _, q in sorted(state.world.cluster_queues.items()) if q.node.root() is root]
+
+
+@dataclass(frozen=True)
+class Leavers:
+    """Those in a workload's tree who must stop, and have not yet."""
+
+    state: SchedulerState
+    executors: Executors | None
+    holders: tuple[Workload, ...]
+    replaced: WorkloadKey | None = None
+    """The slice that the workload is to replace: its job has stopped as a whole when that one has (WS6)."""
+
+    def events(self) -> list[Event]:
+        """Return what is said of them when they have stopped."""
+        found: list[Event] = []
+        for holder in self.holders:
+            if told_to_stop(self.executors, holder):
+                found.append(gone(holder))
+                continue
+            found.append(WorkloadStopped(cause=0, workload=holder.key))
+            if holder.key == self.replaced:
+                found.append(WorkloadFinished(cause=0, workload=holder.key))
+        return found
+
+    def names(self) -> str:
+        rest = len(self.holders) - SHOWN
+        return ", ".join(holder.key for holder in self.holders[:SHOWN]) + f" and {rest} more" * (rest > 0)
+
+    def words(self) -> str:
+        """Return that they must stop, and what that takes, to be put behind something else."""
+        missing = unanswered(self.state, self.executors, self.holders)
+        return f"{self.names()} must stop" + f", and {missing}" * bool(missing)
+
+    def alone(self) -> str:
+        """Return that it takes nothing but that."""
+        return must_stop(self.state, self.executors, self.holders, self.names())
+
+    def without(self, holder: Workload) -> "Leavers":
+        return replace(self, holders=tuple(other for other in self.holders if other is not holder))
+
+
+def leavers(state: SchedulerState, workload: Workload, executors: Executors | None) -> Leavers:
+    """Return who must stop and has not stopped yet, in the tree of the queue that the workload is for."""
+    cq = state.world.cluster_queues.get(queue_of(state, workload))
+    holders = () if cq is None else (w for q in queues_of_tree(state, cq) for w in q.workloads.values())
+    leaving = (w for w in holders if w.evicted_at is not None or told_to_stop(executors, w))
+    return Leavers(state, executors, tuple(w for w in leaving if not w.stopped), workload.record.replaces)
+
+
+def kept_slice(state: SchedulerState, workload: Workload) -> Workload | None:
+    """Return the slice that has quota, and whose place the workload is to take; None if it is to stop."""
+    old = replaced_slice(state.world, workload)
+    return old if old is not None and old.evicted_at is None else None

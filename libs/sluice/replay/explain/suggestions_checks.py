@@ -8,9 +8,9 @@ from sluice.events.slices import WorkloadStopped
 from sluice.replay.views.pending_preemptions import checks_wait, leaving_sibling, preemptors_in
 
 from .executors import Executors
+from .remedy import Remedy, if_so
 from .sandbox import Laboratory
-from .stopping import must_stop
-from .suggestions import Remedy
+from .stopping import leavers, must_stop
 
 TRIED = 3
 """Reservations whose end is tried."""
@@ -50,18 +50,22 @@ def passing(
     return [Remedy("check", f"Ready from its checks{after}", smallest=True, preempts=len(outcome.preempted))]
 
 
-def giving_up(laboratory: Laboratory, state: SchedulerState, workload: Workload) -> list[Remedy]:
+def giving_up(
+    laboratory: Laboratory, state: SchedulerState, workload: Workload, executors: Executors | None
+) -> list[Remedy]:
     """Find a reservation with pending preemptions whose end would let the workload in."""
     cq = state.world.cluster_queues.get(workload.cluster_queue)
     if cq is None:
         return []
     preemptors = [w for w in preemptors_in(state, cq) if w is not workload]
+    patient = laboratory.patient(leavers(state, workload, executors))
+    found: list[Remedy] = []
     for preemptor in preemptors[:TRIED]:
         event = ChecksRejected(
             cause=0, workload=preemptor.key, attempt=preemptor.reservations, checks=("rejected",)
         )
-        outcome = laboratory.attempt((event,), workload.key)
-        if outcome.reserved is not None:
-            text = f"{preemptor.key} giving up the quota that is promised to it (its checks reject it)"
-            return [Remedy("claim", text, preempts=len(outcome.preempted))]
-    return []
+        text = f"{preemptor.key} giving up the quota that is promised to it (its checks reject it)"
+        if found := if_so(patient, workload.key, "claim", text, event):
+            break
+    laboratory.trials += patient.trials
+    return found

@@ -1,33 +1,23 @@
 """Why is a workload pending (DB2): numbers, the blocking rule, who could be preempted, what would help."""
 
 from collections.abc import Sequence
-from copy import copy
 from dataclasses import dataclass, replace
 
 from sluice.api.quantity import format_value
 from sluice.core.checks.state import State as ChecksState
-from sluice.core.cycle.entry import Entry
-from sluice.core.cycle.nomination import matches_namespace, nominate
-from sluice.core.flavors.assignment import Mode
-from sluice.core.queueing.pending_queue import PendingQueue
+from sluice.core.cycle.nomination import matches_namespace
 from sluice.core.scheduler.state import SchedulerState
 from sluice.core.variants.state import State as VariantState
 from sluice.core.workload.admission_checks import READY
 from sluice.core.workload.charges import given_back
 from sluice.core.workload.pending_reasons import (
-    ADMISSION_GATED,
     MISCONFIGURED,
-    NO_MATCHING_FLAVOR,
     ON_HOLD,
-    PENDING_EVALUATION,
-    WAITING_FOR_PODS_READY,
     WAITING_FOR_PREEMPTED,
 )
 from sluice.core.workload.reasons import DEACTIVATED
-from sluice.core.world.activity import may_be_so_still
 from sluice.core.world.inadmissible import without_other_flavors
 from sluice.core.world.model import ClusterQueue
-from sluice.core.world.variants import no_allowed_flavor
 from sluice.core.world.workload import Workload
 from sluice.core.world.workload_slices import replaced_slice
 from sluice.events.base import Micros, WorkloadKey
@@ -53,14 +43,15 @@ from .checks import checks_of
 from .executors import Executors
 from .kept_out import kept_out
 from .quota import SHOWN, add_numbers, wanted_beyond
+from .remedy import Remedy
 from .report import Report
 from .resize import growth_words
 from .sandbox import Laboratory
 from .stopping import not_running, told_to_stop, unanswered
-from .suggestions import Remedy, remedies
+from .suggestions import held_back, remedies
 from .suggestions_checks import giving_up, passing
-from .suggestions_outside import pods_ready, waits_until
 from .variants import VariantNote, notes
+from .verdict import look, recorded
 
 __all__ = ["Others", "explain", "find"]
 
@@ -282,7 +273,7 @@ def _single(
         add_numbers(state, workload, cq, report)
         but = ""
         if workload.peers is not None and not report.rule:
-            but = _verdict(state, workload, cq, report)
+            but = look(state, workload, cq, report)
         if workload.cluster_queue:
             # Else it is in no queue, and preempts nobody however things stand.
             add_candidates(state, workload, cq, report, but=but)
@@ -299,10 +290,10 @@ def _single(
         laboratory = Laboratory(state, seq, at)
         report.remedies = remedies(laboratory, state, workload, executors)
         if report.claims and not any(r.kind in ("none", "stop") for r in report.remedies):
-            report.remedies += giving_up(laboratory, state, workload)
+            report.remedies += giving_up(laboratory, state, workload, executors)
         report.trials = laboratory.trials
-        if not report.remedies and (until := waits_until(workload)):
-            report.remedies.append(Remedy("time", f"waiting: it is queued again at {until}", smallest=True))
+        if not report.remedies:
+            report.remedies = held_back(state, workload, executors)
     return report
 
 
@@ -350,20 +341,10 @@ def _claims(state: SchedulerState, workload: Workload, cq: ClusterQueue, report:
         if candidate.workload in to_go:
             whose = to_go[candidate.workload]
             candidate.allowed, candidate.why = False, f"its quota is promised to {whose} already"
-    reason, message = _recorded(state, workload)
+    reason, message = recorded(state, workload)
     if report.claims and reason:
         # Looked at by itself, it would be judged by an overdrawn tree; the scheduler knew better.
         report.rule, report.message = reason, message
-
-
-def _recorded(state: SchedulerState, workload: Workload) -> tuple[str, str]:
-    """Return (reason, message) of what the scheduler said last, ("", "") where that cannot be so any more."""
-    said = workload.peers
-    if said is None or not may_be_so_still(said.reason, state.world.config, lambda: bool(state.not_ready)):
-        return "", ""
-    if said.waiting is not None and said.waiting not in said.queue.holding():
-        return "", ""  # it is a StrictFIFO queue, and somebody has come before it
-    return said.reason, said.message
 
 
 def _outside(state: SchedulerState, workload: Workload, at: Micros) -> tuple[str, str]:
@@ -421,81 +402,3 @@ def _place(state: SchedulerState, workload: Workload, report: Report) -> None:
         elif not report.position and len(places) <= SHOWN:
             report.ahead.append(job)
     report.queue_size = len(places)
-
-
-def _waits_for(workload: Workload, entry: Entry) -> list[WorkloadKey]:
-    """Return who has to stop still for a preemptor that waits: its own victims.
-
-    Looked at anew it may choose others: those that are told to stop for somebody else, too.
-    """
-    waiting = workload.peers.waiting if workload.peers is not None else None
-    if waiting is None:
-        return []
-    chosen = (target.workload.key for target in entry.proposal.targets)
-    return [*dict.fromkeys(key for key in (*chosen, *waiting.victims) if key in waiting.victims)]
-
-
-def _keeps_for_others(queue: PendingQueue, workload: Workload) -> bool:
-    """Does the queue's tree keep quota for others, who wait for their victims?"""
-    found = queue.tree.waiting.values() if queue.tree is not None else ()
-    return any(key != workload.key for each in found for key in each.waiting)
-
-
-def _strict_head(queue: PendingQueue, workload: Workload) -> WorkloadKey | None:
-    """Return whose turn it is in a StrictFIFO queue, None where it is its own, or anybody's."""
-    first = queue.first_strict() if queue.strict else None
-    head = first.head() if first is not None else workload
-    return head.key if head.rank < workload.rank else None
-
-
-def _verdict(state: SchedulerState, workload: Workload, cq: ClusterQueue, report: Report) -> str:
-    """Look at it as its turn in a cycle would: the blocking rule as things are.
-
-    Return what keeps it from preempting, beside the rules for preemption: its gate, if it would were it open.
-    """
-    said_reason, said_message = _recorded(state, workload)
-    queue = state.pending.queues[workload.cluster_queue]
-    it = "It"
-    if ahead_of_all := _strict_head(queue, workload):
-        # The reason of its status: nobody looks at it (any more), whatever would be said of it now.
-        never = no_allowed_flavor(state.world.config, cq.spec, cq.name, workload.record)
-        report.rule = said_reason or (NO_MATCHING_FLAVOR if never else PENDING_EVALUATION)
-        it = workload.key
-        report.message = f"The queue is StrictFIFO, and {ahead_of_all} is at its head."
-    entry = Entry(workload, queue, cq)
-    # From the first flavor on. Where an earlier look stopped, another pod set may have had the next flavor
-    # already, and what is said from there on is the sum of both.
-    entry.peers = copy(entry.peers)
-    entry.peers.scan = None
-    asked = nominate(state.world, entry, may_defer=False)
-    found = entry.proposal.assignment if asked else None
-    but = "" if asked else entry.message[:1].lower() + entry.message[1:]
-    reason = (found.no_fit_reason if found is not None else entry.reason) or said_reason
-    if waits := _waits_for(workload, entry):
-        reason, message = WAITING_FOR_PREEMPTED, f"{it} needs the preemption of {', '.join(waits)}."
-    elif entry.proposal.targets and said_message and _keeps_for_others(queue, workload):
-        # By itself it would have victims that others have, and what is kept for those: the scheduler knew.
-        reason, message = said_reason, f"{it} by itself: {said_message}" if report.rule else said_message
-    elif entry.proposal.targets:
-        victims = ", ".join(t.workload.key for t in entry.proposal.targets)
-        reason = reason or WAITING_FOR_PREEMPTED
-        message = f"{it} needs the preemption of {victims}."
-        gates = [g for g in workload.record.preemption_gates if g not in workload.open_gates]
-        if gates:
-            reason, message = ADMISSION_GATED, f"{message} Its gate {gates[0]} is closed."
-            but = f"the pending workload's gate {gates[0]} is closed"
-    elif found is not None and found.mode is Mode.FIT and (ready := list(pods_ready(state))):
-        reason = WAITING_FOR_PODS_READY
-        message = f"{it} would fit by itself, and waits for {ready[0][1]}."
-    elif found is not None and found.mode is Mode.FIT:
-        ahead = f"; {report.ahead[0]} comes before it" if report.ahead else ""
-        reason, message = PENDING_EVALUATION, f"{it} would fit by itself, and has not had its turn{ahead}."
-    else:
-        message = (found.message if found is not None else entry.message) or said_message
-        message = f"{it} by itself: {message}" if report.rule and message else message
-    if report.rule:
-        report.message += f" {message}" if message else ""
-        return but
-    report.rule = reason or PENDING_EVALUATION
-    report.message = message
-    return but

@@ -1,0 +1,68 @@
+"""A change that admits a pending workload, and how a trial of one becomes words."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sluice.core.scheduler.state import SchedulerState
+from sluice.core.workload.admission_checks import checks_for
+from sluice.events.base import Event
+
+from .sandbox import Laboratory, Outcome
+from .stopping import FEW
+
+
+@dataclass
+class Remedy:
+    """A change that admits the workload. `amounts`: of quota, in base units (cpu in milli-units)."""
+
+    kind: str
+    text: str
+    smallest: bool = False
+    """The least change of its kind, and the first to be considered."""
+    amounts: dict[str, int] | None = None
+    preempts: int = 0
+    parts: int = 1
+    """How many changes it takes, all of them together."""
+
+
+def if_so(laboratory: Laboratory, key: str, kind: str, text: str, *events: Event) -> list[Remedy]:
+    """Return the change as a remedy, [] if *key* gets no quota by it."""
+    outcome = laboratory.attempt(events, key)
+    if outcome.reserved is None:
+        return []
+    text += follows(laboratory, key, events, outcome)
+    return [Remedy(kind, text, preempts=len(outcome.preempted))]
+
+
+def follows(laboratory: Laboratory, key: str, events: Sequence[Event], outcome: Outcome) -> str:
+    """Return whom it preempts after *events*, who must have stopped for it, and what its checks must say."""
+    stops = then_stops(laboratory, key, events, outcome)
+    return outcome.preempting + stops + then_checks(laboratory, outcome)
+
+
+def then_stops(laboratory: Laboratory, key: str, events: Sequence[Event], outcome: Outcome) -> str:
+    """Return who of those that leave already must have stopped, beside *events*; "" for nobody."""
+    leavers = laboratory.leavers
+    if not outcome.patient or leavers is None:
+        return ""
+    for holder in leavers.holders if 1 < len(leavers.holders) <= FEW else ():
+        fewer = leavers.without(holder)
+        trial = laboratory.patient(fewer)
+        tried = trial.attempt(events, key)
+        laboratory.trials += trial.trials
+        if fewer.holders and tried.reserved is not None and len(tried.preempted) <= len(outcome.preempted):
+            leavers = fewer
+    return f"; then {leavers.words()}"
+
+
+def then_checks(laboratory: Laboratory, outcome: Outcome) -> str:
+    """Return what it takes beyond the quota that it gets, where checks have a say; "" if nothing."""
+    names = checks_of(laboratory.state, outcome)
+    return f"; then Ready from its checks ({', '.join(names)})" if names else ""
+
+
+def checks_of(state: SchedulerState, outcome: Outcome) -> Sequence[str]:
+    if outcome.reserved is None:
+        return ()
+    queue = state.world.cluster_queues.get(outcome.reserved.cluster_queue)
+    return () if queue is None else checks_for(queue.spec, outcome.reserved.pod_sets)

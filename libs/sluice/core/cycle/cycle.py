@@ -121,9 +121,12 @@ class Cycle:
         Those who come next were kept out by what was withheld for those that are put aside. They are fewer
         each time, until something is freed.
         """
+        if not self._process.withheld.passes:
+            return False
         tree = self._tree
         opened = {queue.name for queue in self.open}
-        return bool(opened) and self._process.withheld.passes and (tree.dirty or opened < tree.open.keys())
+        skipped = any(entry.outcome is Outcome.SKIPPED and not entry.peers.parked for entry in self.entries)
+        return (skipped or bool(opened)) and (tree.dirty or opened < tree.open.keys())
 
     def first_admitted(self) -> Order | None:
         """Return the place of the first entry that gets quota, None if none does; the cycle has run."""

@@ -119,8 +119,11 @@ def take_place(new: Workload, old: Workload, at: Micros) -> None:
     """
     carry_over_execution_time(new, old, at)
     new.lost_reservations = old.lost_reservations
-    new.held_for, new.requeue_at, new.evicted_message = old.held_for, old.requeue_at, old.evicted_message
-    new.last_evicted_at, new.last_evicted_reason = old.last_evicted_at, old.last_evicted_reason
+    if old.held_for and (old.requeue_at or 0) >= (
+        new.requeue_at or 0
+    ):  # its own checks may have held it back
+        new.held_for, new.requeue_at, new.evicted_message = old.held_for, old.requeue_at, old.evicted_message
+        new.last_evicted_at, new.last_evicted_reason = old.last_evicted_at, old.last_evicted_reason
     if not old.active:
         new.active = False
         new.deactivated_for, new.deactivated_message = old.deactivated_for, old.deactivated_message

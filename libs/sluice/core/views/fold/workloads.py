@@ -333,9 +333,10 @@ def _take_place(state: State, old: WorkloadView, at: Micros) -> None:
         if new.record.replaces != old.key or new.assignment is not None or new.finished_at is not None:
             continue
         new.past_execution_s, new.requeue_count = old.past_execution_s, old.requeue_count
-        new.requeue_at, new.order_at = old.requeue_at, old.order_at
-        kept = ("Evicted", "Requeued", "DeactivationTarget")
-        new.conditions = {**new.conditions, **{k: old.conditions[k] for k in kept if k in old.conditions}}
+        if (old.requeue_at or 0) >= (new.requeue_at or 0):
+            new.requeue_at, new.order_at = old.requeue_at, old.order_at
+            kept = ("Evicted", "Requeued", "DeactivationTarget")
+            new.conditions = {**new.conditions, **{k: old.conditions[k] for k in kept if k in old.conditions}}
         if not old.active:
             dequeue(new)
             set_active(new, False, at, old.inactive_because)

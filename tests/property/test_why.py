@@ -12,6 +12,7 @@ from sluice.events.slices import WorkloadStopped
 from sluice.log.contract import Entry
 from sluice.log.fold import Fold
 from sluice.replay.explain.sandbox import Laboratory, with_quota
+from sluice.replay.explain.stopping import Leavers
 from sluice.replay.explain.why import explain
 from sluice.replay.source.source import ListSource
 from sluice.replay.source.time_travel import steps
@@ -142,18 +143,18 @@ def _passes(fold: Fold[SchedulerState], preemptor: Workload, seq: int) -> bool:
 
 
 def _smallest(fold: Fold[SchedulerState], workload: Workload, seq: int) -> bool:
-    """Check what is said of one workload; False if nothing need be changed."""
+    """Check what is said of one workload, once those have stopped who leave; False if nothing need be changed."""
     report = explain(fold.state, workload.key, seq, fold.at)
-    queue = fold.state.world.cluster_queues[workload.cluster_queue]
+    world = fold.state.world
+    queue = world.cluster_queues[workload.cluster_queue]
+    leaving = tuple(w for w in world.workloads.values() if w.evicted_at is not None and not w.stopped)
     laboratory = Laboratory(fold.state, seq, fold.at)
     if report.remedies and report.remedies[0].kind == "none":
         assert laboratory.attempt((), workload.key).reserved is not None
         return False
+    laboratory = laboratory.patient(Leavers(fold.state, None, leaving, workload.record.replaces))
     if report.remedies and report.remedies[0].kind == "stop":
-        world = fold.state.world
-        leaving = [w.key for w in world.workloads.values() if w.evicted_at is not None and not w.stopped]
-        stops = [WorkloadStopped(cause=0, workload=key) for key in leaving]
-        assert laboratory.attempt(stops, workload.key).reserved is not None
+        assert laboratory.attempt((), workload.key).reserved is not None
         return False
     remedy = next((r for r in report.remedies if r.kind == "quota"), None)
     if remedy is None:

@@ -43,7 +43,7 @@ class SliceAggregator:
     reads: ClassVar[frozenset[str]] = frozenset(
         {"job.>", "presence.agent.*", "config", "scheduler", "checks", "variants"}
     )
-    state_version: ClassVar[int] = 11
+    state_version: ClassVar[int] = 12
 
     def initial(self) -> State:
         return State()

@@ -217,7 +217,7 @@ def _stopped(state: State, event: WorkloadStopped, _seq: int, _at: Micros) -> No
     state.set_executor(job, "")
     job.phase = Phase.PENDING
     job.admitted = job.pods_ready = False
-    job.placement, job.remaining = (), {}
+    job.placement, job.reclaimable, job.remaining = (), {}, {}
     if event.reason:
         job.reason, job.message = event.reason, event.message
     look_at_limits(state, job, event.cause)

@@ -391,6 +391,25 @@ def test_reclaimable_pods_of_a_smaller_slice(world: Elastic, size: int, left: in
     world.verify()
 
 
+@pytest.mark.parametrize("again", [True, False], ids=["as it begins anew", "while it waits"])
+def test_the_next_attempt_runs_all_pods_of_a_smaller_slice(world: Elastic, again: bool) -> None:
+    """What had ended of an attempt that was stopped gives no quota back for the next one (SC7)."""
+    first = running(world, 5)
+    world.job("JobPodsReclaimable", {"attempt": 1, "pods": {"main": 4}, "counts": {"main": 5}})
+    world.evict()
+    world.job("JobStopped", {"attempt": 1})
+    world.release()
+    assert world.workload() == first
+    if again:
+        world.reserve()
+        world.fold(Admitted(cause=world.seq, workload=first))
+    events = world.scale(main=4)
+    assert updates(events) == [(first, {"main": 4})]
+    assert not [event for event in events if isinstance(event, ReclaimablePodsUpdated)]
+    assert world.state_of().reclaimable == {}
+    world.verify()
+
+
 def test_nothing_is_said_of_a_slice_that_stays_as_it_is(world: Elastic) -> None:
     """A growth taken back to the running size is about the growth alone."""
     running(world)

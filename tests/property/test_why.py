@@ -143,7 +143,7 @@ def _passes(fold: Fold[SchedulerState], preemptor: Workload, seq: int) -> bool:
 
 
 def _smallest(fold: Fold[SchedulerState], workload: Workload, seq: int) -> bool:
-    """Check what is said of one workload, once those have stopped who leave; False if nothing need be changed."""
+    """Check what is said of one workload, when leavers have stopped; False if nothing need be changed."""
     report = explain(fold.state, workload.key, seq, fold.at)
     world = fold.state.world
     queue = world.cluster_queues[workload.cluster_queue]

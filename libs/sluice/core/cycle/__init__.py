@@ -1,7 +1,6 @@
 """One scheduling cycle over one tree of cohorts (Kueue: pkg/scheduler)."""
 
 __all__ = [
-    "admission",
     "cycle",
     "entry",
     "events",

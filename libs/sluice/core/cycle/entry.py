@@ -230,4 +230,4 @@ class Ordering:
         return (time, workload.uid)
 
 
-__all__ = ["Entry", "Order", "Ordering", "Outcome", "Part", "Proposal"]
+__all__ = ["Entry", "Order"]

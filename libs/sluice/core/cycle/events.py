@@ -324,4 +324,4 @@ def _settled(cycles: Sequence[tuple[CohortQueues, Cycle, Sequence[Entry]]]) -> T
     return TreesSettled(cause=cause, cohorts=cohorts, cluster_queues=queues, open=still_open)
 
 
-__all__ = ["cause_of", "decisions"]
+__all__ = ["decisions"]

@@ -251,4 +251,4 @@ def _possible(
     return None
 
 
-__all__ = ["NoPreemption", "Oracle", "matches_namespace", "may_be_reduced", "nominate", "propose"]
+__all__ = ["Oracle", "matches_namespace", "nominate"]

@@ -176,4 +176,4 @@ def _rank(claimant: Workload) -> tuple[int, int, str]:
     return (-claimant.priority, claimant.reserved_at or 0, claimant.uid)
 
 
-__all__ = ["in_parts", "issue", "preempt"]
+__all__ = ["issue"]

@@ -328,17 +328,4 @@ def least_borrowing(cq: ClusterQueue, peers: EquivalenceClass) -> int:
     return height
 
 
-__all__ = [
-    "fits_root",
-    "is_common",
-    "is_hopeful",
-    "is_hopeless",
-    "is_refused_again",
-    "least_borrowing",
-    "least_request",
-    "may_be_free",
-    "may_fit",
-    "queue_bounds",
-    "root_bounds",
-    "update_hopeful",
-]
+__all__ = ["is_common", "is_hopeless", "least_request"]

@@ -401,12 +401,4 @@ def _workload_rank(workload: Workload) -> Rank:
     return workload.rank
 
 
-__all__ = [
-    "WAITS",
-    "CohortQueues",
-    "EquivalenceClass",
-    "EquivalenceKey",
-    "PendingQueue",
-    "Preemptor",
-    "rank_of",
-]
+__all__ = ["CohortQueues", "EquivalenceClass", "PendingQueue", "Preemptor"]

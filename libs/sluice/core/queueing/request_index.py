@@ -128,4 +128,4 @@ def fits(least: Least, bounds: Bounds) -> bool:
     return all(amount <= bounds.get(fr, 0) for fr, amount in least)
 
 
-__all__ = ["ANY", "Bounds", "Least", "RequestIndex", "fits", "with_any"]
+__all__ = ["ANY", "Bounds", "Least", "fits", "with_any"]

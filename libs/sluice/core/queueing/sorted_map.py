@@ -104,4 +104,4 @@ class SortedMap[T]:
         return len(self.items)
 
 
-__all__ = ["Rank", "SortedMap"]
+__all__ = ["Rank"]

@@ -81,4 +81,4 @@ def _tree_order(tree: CohortQueues) -> tuple[str, bool]:
     return tree.sort_key
 
 
-__all__ = ["Scheduler", "run_cycles"]
+__all__ = ["Scheduler"]

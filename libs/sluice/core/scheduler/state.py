@@ -147,13 +147,4 @@ def is_barred(key: tuple[object, ...]) -> bool:
     return key[0] == BARRED
 
 
-__all__ = [
-    "Handler",
-    "SchedulerState",
-    "Status",
-    "is_barred",
-    "join_members",
-    "leave_members",
-    "new_state",
-    "peer_key",
-]
+__all__ = ["SchedulerState"]

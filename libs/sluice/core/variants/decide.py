@@ -387,4 +387,4 @@ def _same(one: object, other: object) -> bool:
     return one == other
 
 
-__all__ = ["delete_due", "desired", "family_deadline", "family_events", "why_inactive"]
+__all__ = ["delete_due", "desired", "family_deadline", "why_inactive"]

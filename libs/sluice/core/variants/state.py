@@ -263,13 +263,4 @@ def policy_of(spec: kueue.ClusterQueueSpec) -> Policy | None:
     )
 
 
-__all__ = [
-    "Family",
-    "Policy",
-    "State",
-    "Variant",
-    "Wanted",
-    "policy_of",
-    "restricted",
-    "within",
-]
+__all__ = ["Family", "Policy", "State", "Variant", "policy_of", "restricted", "within"]

@@ -5,13 +5,13 @@ A status follows from the configuration at once; the events only publish it when
 
 from collections.abc import Iterator
 
-from sluice.core.world.activity import local_queue_status, queue_status, why_inactive
+from sluice.core.world.activity import Status, local_queue_status, queue_status, why_inactive
 from sluice.core.world.model import ClusterQueue, LocalQueue, World
 from sluice.events.base import Event
 from sluice.events.scheduler import ClusterQueueStatusChanged, LocalQueueStatusChanged
 
 from .marks import Edit
-from .state import SchedulerState, Status
+from .state import SchedulerState
 
 
 def status_of(world: World, cq: ClusterQueue) -> Status:

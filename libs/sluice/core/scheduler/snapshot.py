@@ -16,6 +16,7 @@ from sluice.api.meta import ObjectMeta
 from sluice.core.lifecycle import due
 from sluice.core.queueing.pending_queue import CohortQueues, EquivalenceClass, PendingQueue, Preemptor
 from sluice.core.workload.pending_reasons import WAITING_FOR_PODS_READY
+from sluice.core.world.activity import Status
 from sluice.core.world.model import AdmissionCheck, LocalQueue
 from sluice.core.world.preemption_history import Remembered
 from sluice.core.world.queue_order import effective_priority
@@ -26,7 +27,7 @@ from sluice.events.base import Micros, WorkloadKey
 from . import fold_config, queue_status
 from .placement import put_back
 from .settle_config import settle_config
-from .state import SchedulerState, Status, new_state
+from .state import SchedulerState, new_state
 
 
 class _Part(msgspec.Struct, frozen=True, array_like=True):

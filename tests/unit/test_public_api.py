@@ -2,6 +2,7 @@
 
 import ast
 import difflib
+import importlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -87,6 +88,21 @@ def test_nothing_is_public_that_only_its_room_uses(package: str) -> None:
         if not public_api.submodule(module, name)
     }
     assert not spare - used
+
+
+@pytest.mark.parametrize("package", ["core", "log", "replay"])
+def test_a_list_of_public_names_says_what_is_not_known_without_it(package: str) -> None:
+    """A module that is public as a whole, or not at all, has no `__all__`; the interface has one."""
+    public = {module.__name__ for module in public_api.modules(f"sluice.{package}")}
+    idle = [
+        name
+        for file in (SOURCES / "sluice" / package).rglob("[!_]*.py")
+        for name in (_module(file),)
+        if re.search("(?m)^__all__ =", file.read_text()) and not name.startswith(public_api.INTERFACE)
+        for module in (importlib.import_module(name),)
+        if name not in public or set(public_api.own_names(module)) == set(public_api.public_names(module))
+    ]
+    assert not idle
 
 
 def _module(file: Path) -> str:

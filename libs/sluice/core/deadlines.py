@@ -4,8 +4,6 @@ from heapq import heapify, heappop, heappush
 
 from sluice.events.base import Micros
 
-__all__ = ["Deadlines"]
-
 _STALE_LIMIT = 64
 """Out-of-date entries that the heap may hold beyond as many as are valid."""
 

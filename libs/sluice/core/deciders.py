@@ -5,7 +5,5 @@ from .scheduler.decider import Scheduler
 from .slices.decider import SliceAggregator
 from .variants.decider import VariantController
 
-__all__ = ["DECIDERS"]
-
 DECIDERS = (SliceAggregator, VariantController, Scheduler, AdmissionChecks)
 """Whatever looks at all services goes through these: replay, simulations, tests."""

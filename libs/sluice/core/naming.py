@@ -3,8 +3,6 @@
 import hashlib
 from collections.abc import Iterable
 
-__all__ = ["HASH_LENGTH", "NAME_LENGTH", "is_name", "short_hash"]
-
 NAME_LENGTH = 253
 """Characters of a Kubernetes name at most."""
 HASH_LENGTH = 5

@@ -19,8 +19,6 @@ import msgspec
 
 from sluice.events.base import Event
 
-__all__ = ["MOST", "Room", "fits"]
-
 MOST = 6 * 1024 * 1024
 """Bytes of the events of a step, as they are written."""
 

@@ -10,6 +10,3 @@ def backoff_s(count: int, base_s: int, max_s: int) -> int:
     """Return the seconds to wait after the *count*-th failure (from 1); *max_s* <= 0 means no cap."""
     wait = base_s << min(max(count - 1, 0), _MOST_DOUBLINGS)
     return wait if max_s <= 0 else min(wait, max_s)
-
-
-__all__ = ["MICROS_PER_S", "backoff_s"]

@@ -491,6 +491,3 @@ def _set_aside(entry: Entry, reason: str) -> None:
     outcome = Outcome.SCANNING if pending_flavors(planned.assignment.scan) and not over else Outcome.PARKED
     message = planned.assignment.message
     entry.finish(outcome, reason, f"{message}{texts.CIRCLE}" if planned.circling else message)
-
-
-__all__ = ["Admission"]

@@ -396,6 +396,3 @@ class Cycle:
             if again or (gone and self._woken.has_more(entry)):
                 found[queue.name] = queue
         self.open = [found[name] for name in sorted(found)]
-
-
-__all__ = ["Cycle"]

@@ -58,6 +58,3 @@ def _best(
         return (borrows, share.key, ordering.tie_break(entry.workload))
 
     return min(candidates, key=key, default=None)
-
-
-__all__ = ["winner"]

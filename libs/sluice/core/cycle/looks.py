@@ -63,6 +63,3 @@ class Looks:
         """Keep on what a preemptor waits for, beside what *entry* has got, if it has got anything."""
         got = entry.outcome in (Outcome.ADMITTED, Outcome.PROMISED)
         self.process.keep(waiting, entry.cq.node, entry.proposal.usage if got else None)
-
-
-__all__ = ["Looks"]

@@ -75,6 +75,3 @@ def _is_left(world: World, waiting: Preemptor, cq: ClusterQueue) -> bool:
         return True
     with without(world, came_later(workload, cq)):
         return all(node.used(fr) <= node.nominal(fr) for fr in waiting.usage)
-
-
-__all__ = ["give_way", "keep_behind"]

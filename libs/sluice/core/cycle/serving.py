@@ -157,6 +157,3 @@ class Serving:
 
 def _order_of(waiting: Waiting) -> Order:
     return waiting.order
-
-
-__all__ = ["Serving", "Waiting", "waiting_preemptors"]

@@ -169,6 +169,3 @@ def _merged(
 def _rank(peers: EquivalenceClass) -> Rank:
     assert peers.rank is not None
     return peers.rank
-
-
-__all__ = ["Woken", "lends_for_good"]

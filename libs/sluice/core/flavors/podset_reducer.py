@@ -29,6 +29,3 @@ def reduce_counts[R](pod_sets: Sequence[PodSet], attempt: Callable[[tuple[int, .
         else:
             best, high = found, given_up
     return best
-
-
-__all__ = ["reduce_counts"]

@@ -194,5 +194,3 @@ _FOLDS: dict[type[Event], Callable[[Workload, Any, Micros], None]] = {
     WorkloadStopped: _stopped,
     WorkloadUpdated: _updated,
 }
-
-__all__ = ["begin_anew", "execution_s", "fold_lifecycle"]

@@ -495,6 +495,3 @@ def _is_all(peers: EquivalenceClass, workload: Workload, usage: Mapping[FlavorRe
     if not peers.indexed or any(pod_set.min_count is not None for pod_set in workload.record.pod_sets):
         return False
     return all(usage.get(fr, 0) >= amount for fr, amount in peers.least)
-
-
-__all__ = ["QueueManager"]

@@ -346,6 +346,3 @@ def _borrows(world: World, workload: Workload, frs: Iterable[FlavorResource]) ->
     found = any(queue.node.borrowing(fr) for fr in frs)
     world.tree.rollback(mark)
     return found
-
-
-__all__ = ["Overcommit", "came_later", "keep_waiting", "still_fits"]

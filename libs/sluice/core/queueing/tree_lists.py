@@ -32,6 +32,3 @@ def forget_shape(tree: CohortQueues, peers: EquivalenceClass) -> None:
             tree.uncommon[peers.least] = left
         else:
             del tree.uncommon[peers.least]
-
-
-__all__ = ["forget_shape", "list_queue"]

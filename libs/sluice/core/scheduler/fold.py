@@ -27,6 +27,3 @@ def fold(state: SchedulerState, event: Event, seq: int, at: Micros) -> None:
     elif (same := as_workload_event(event)) is not event:
         # What is said of variants means what is said of other workloads.
         fold(state, same, seq, at)
-
-
-__all__ = ["fold"]

@@ -313,12 +313,3 @@ _DELETE: dict[str, Callable[[SchedulerState, str, str], None]] = {
     "Namespace": delete_namespace,
     "ResourceFlavor": delete_flavor,
 }
-
-__all__ = [
-    "apply_cluster_queue",
-    "apply_cohort",
-    "check_changed",
-    "cohort_manifest",
-    "fold_object",
-    "quotas_of",
-]

@@ -245,5 +245,3 @@ INPUT_FOLDS: dict[type[Event], Handler] = {
     WorkloadStopped: _stopped,
     WorkloadUpdated: _updated,
 }
-
-__all__ = ["INPUT_FOLDS"]

@@ -338,5 +338,3 @@ VERDICT_FOLDS: dict[type[Event], Handler] = {
     WorkloadSliceWithdrawn: _slice_withdrawn,
     WorkloadsParked: _parked,
 }
-
-__all__ = ["VERDICT_FOLDS"]

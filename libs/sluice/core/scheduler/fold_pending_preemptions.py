@@ -67,13 +67,3 @@ def touch_victims(state: SchedulerState, claimant: Workload) -> None:
         queue = pending.queues.get(victim.cluster_queue) if victim is not None else None
         if queue is not None:
             pending.touch(queue)
-
-
-__all__ = [
-    "claim",
-    "fold_allowed",
-    "fold_issued",
-    "touch_victims",
-    "unclaim",
-    "victim_replaced",
-]

@@ -244,6 +244,3 @@ def _refusals(state: SchedulerState) -> list[str]:
         for peers in state.pending.queues[name].classes.values()
         if peers.circling and peers.parked
     ]
-
-
-__all__ = ["reservation_violations", "violations"]

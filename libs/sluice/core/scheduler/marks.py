@@ -92,6 +92,3 @@ def stands(workload: Workload) -> tuple[bool, bool, bool, bool, bool]:
         workload.held_for == PODS_READY_TIMEOUT and workload.active,
         (workload.tries or workload.blocked_on_gates) and workload.active,
     )
-
-
-__all__ = ["Edit", "Mark", "stands"]

@@ -96,6 +96,3 @@ def place_all(state: SchedulerState, workloads: Iterable[Workload]) -> None:
         place(state, workload)
         if workload.peers is not None and workload.peers is not before:
             workload.changed_by = max(workload.changed_by, state.config_seq)
-
-
-__all__ = ["place", "place_all", "put_back", "queue_for"]

@@ -88,14 +88,3 @@ def fold_local_status(state: SchedulerState, event: LocalQueueStatusChanged) -> 
     if event.local_queue in state.world.local_queues:
         state.local_statuses[event.local_queue] = (event.active, event.reason, event.message)
         refresh_local(state, event.local_queue)
-
-
-__all__ = [
-    "changes",
-    "fold_local_status",
-    "fold_status",
-    "local_status_of",
-    "refresh",
-    "refresh_local",
-    "status_of",
-]

@@ -219,6 +219,3 @@ def _forget_preemptions(state: SchedulerState, workload: Workload, cause: int, h
         settle_preemption_history.changed(state, workload, cause)
     elif workload.record.parent is None:
         settle_preemption_history.gone(state, workload.key, cause)
-
-
-__all__ = ["settle"]

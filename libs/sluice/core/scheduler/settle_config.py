@@ -74,6 +74,3 @@ def _classify(state: SchedulerState, queue: PendingQueue) -> None:
     state.pending.set_kind(
         queue, strict=strict, special=strict or keeps_quota or withholds, withholds=withholds
     )
-
-
-__all__ = ["settle_config"]

@@ -58,6 +58,3 @@ def refresh_due(state: SchedulerState, claimant: Workload, cause: int) -> None:
         due[claimant.key] = cause
     else:
         due.pop(claimant.key, None)
-
-
-__all__ = ["quota_freed", "refresh_due", "targets_chosen", "victim_gone"]

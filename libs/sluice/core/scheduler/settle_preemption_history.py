@@ -54,6 +54,3 @@ def ask_again(state: SchedulerState, queues: Iterable[str], cause: int) -> None:
             peers.circling = False
         if queue is not None and refused:
             pending.wake(queue, cause)
-
-
-__all__ = ["ask_again", "changed", "gone"]

@@ -342,6 +342,3 @@ def _thaw_verdicts(state: SchedulerState, data: _State) -> None:
                 if queue.tree is tree:
                     pending.wake(queue, flavors=part_tree.freed)
         tree.cause, tree.fresh = part_tree.cause, part_tree.fresh
-
-
-__all__ = ["dump", "load"]

@@ -466,5 +466,3 @@ HANDLERS: dict[type[Event], Callable[[State, Any, int, Micros], None]] = {
     WorkloadUpdated: _updated,
     WorkloadsParked: _parked,
 }
-
-__all__ = ["HANDLERS"]

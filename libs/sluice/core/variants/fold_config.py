@@ -71,5 +71,3 @@ CONFIG_HANDLERS: dict[type[Event], Callable[[State, Any, int, Micros], None]] = 
     ObjectApplied: _applied,
     ObjectDeleted: _object_deleted,
 }
-
-__all__ = ["CONFIG_HANDLERS"]

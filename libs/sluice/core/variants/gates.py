@@ -120,6 +120,3 @@ def gate_deadline(family: Family, timeout: Micros) -> Micros | None:
     if holder.gate_at is not None and (candidate is not None or _leaves_it_to(family, holder)):
         return holder.gate_at + timeout
     return None
-
-
-__all__ = ["first_candidate", "gate_deadline", "gates"]

@@ -156,6 +156,3 @@ def evict(
         cause_reason=cause_reason,
         cause_message=cause_message,
     )
-
-
-__all__ = ["NO_VARIANT", "delete", "evict", "membership", "shared_metadata"]

@@ -19,6 +19,3 @@ def variant_name(parent: str, parent_uid: str, variant: str, before: int = 0) ->
     base = base[: room - len(tail)]
     parts = ("", "", parent, parent_uid, variant, *((str(before),) if before else ()))
     return f"{base}{_MARK}{tail}-{short_hash(parts)}"
-
-
-__all__ = ["variant_name"]

@@ -57,6 +57,3 @@ def load(data: bytes) -> State:
             state.of_variant[key] = family
         state.deadlines.set(family.key, family_deadline(state, family))
     return state
-
-
-__all__ = ["dump", "load"]

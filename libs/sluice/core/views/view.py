@@ -69,6 +69,3 @@ class View(State):
             count(self, event, at)
         if fold is not None:
             fold(self, event, seq, at)
-
-
-__all__ = ["View"]

@@ -41,6 +41,3 @@ def answered(found: Additions | None, event: CheckStateChanged) -> None:
 
 def by_check(found: Additions | None) -> Mapping[str, Sequence[PodSetUpdate]]:
     return {} if found is None else found.by_check
-
-
-__all__ = ["Additions", "answered", "asked", "by_check"]

@@ -17,6 +17,3 @@ def may_preempt(config: ConfigurationSpec, record: WorkloadRecord) -> bool:
 
 def _count(config: ConfigurationSpec) -> bool:
     return enabled(config.feature_gates, WORKLOAD_ADMISSION_CONSTRAINTS)
-
-
-__all__ = ["may_borrow", "may_preempt"]

@@ -79,6 +79,3 @@ def _text(namespace: str, pod_sets: Sequence[PodSet], wishes: tuple[object, ...]
         for ps in pod_sets
     ]
     return sys.intern(_encode((namespace, pods, wishes)).decode())
-
-
-__all__ = ["equivalence_key"]

@@ -63,5 +63,3 @@ TRANSLATIONS: dict[type[Event], Callable[[Any], Event]] = {
     VariantUpdated: updated_as_workload,
 }
 """Events of variants, and what makes the same event of a workload of each."""
-
-__all__ = ["TRANSLATIONS", "as_workload_event", "updated_as_workload"]

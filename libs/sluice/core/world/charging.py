@@ -120,6 +120,3 @@ def needs(world: World, workload: Workload) -> dict[FlavorResource, int]:
     if ended:
         ended = given_back(world.config, ended)
     return usage_of(workload.assignment, workload.record.pod_sets, ended)
-
-
-__all__ = ["added", "charge", "inherited", "needs", "recharge"]

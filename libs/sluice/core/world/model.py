@@ -17,8 +17,6 @@ from .preemption_history import PreemptionHistory
 from .victim_index import CandidateIndex
 from .workload import Workload
 
-__all__ = ["AdmissionCheck", "ClusterQueue", "LocalQueue", "ResourceGroup", "World"]
-
 
 @dataclass(slots=True)
 class ResourceGroup:

@@ -56,6 +56,3 @@ def needs_nobody(world: World, preemptor: Workload) -> bool:
         node.available(fr) >= 0 and not (nominal_only and node.used(fr) > node.nominal(fr))
         for fr in preemptor.usage
     )
-
-
-__all__ = ["holding_back", "may_issue", "needs_nobody", "waits_for_checks"]

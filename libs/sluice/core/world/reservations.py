@@ -133,6 +133,3 @@ class _Without(Trial):
         for workload in self._workloads:
             self.remove(workload)
         return self
-
-
-__all__ = ["Trial", "change_usage", "index", "release", "reorder", "reserve", "without"]

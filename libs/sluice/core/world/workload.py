@@ -8,8 +8,6 @@ from sluice.core.quota.node import FlavorResource
 from sluice.events.base import Micros, PodSet, PodSetAssignment, WorkloadKey
 from sluice.events.slices import WorkloadRecord
 
-__all__ = ["Workload"]
-
 
 @dataclass(slots=True)
 class Workload:

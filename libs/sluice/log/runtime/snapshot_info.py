@@ -4,8 +4,6 @@ import msgspec
 
 from sluice.events.base import Micros
 
-__all__ = ["SnapshotInfo"]
-
 
 class SnapshotInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Where in the log a state belongs."""

@@ -145,6 +145,3 @@ def _why(scheduled: SchedulerState, variant: Variant) -> str:
     if peers is None or not peers.reason:
         return PENDING_EVALUATION
     return f"{peers.reason}: {without_other_flavors(peers.message)}".removesuffix(": ")
-
-
-__all__ = ["Race", "policy_for"]

@@ -140,6 +140,3 @@ def look(state: SchedulerState, workload: Workload, cq: ClusterQueue, report: Re
     report.rule = reason or PENDING_EVALUATION
     report.message = message
     return but
-
-
-__all__ = ["look", "recorded"]

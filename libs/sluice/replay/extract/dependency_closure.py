@@ -139,6 +139,3 @@ class Closure:
             queue = f"{event.namespace or 'default'}/{event.name}"
             return not self.wanted.isdisjoint(self._led_to((queue,)))
         return event.kind not in ("ClusterQueue", "Cohort") or f"{event.kind}/{event.name}" in self.wanted
-
-
-__all__ = ["Closure"]

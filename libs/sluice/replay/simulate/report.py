@@ -8,8 +8,6 @@ from sluice.replay.verify.whole_log import Checked
 
 from .what_if import WhatIf
 
-__all__ = ["checked", "compared"]
-
 
 def checked(found: Checked) -> dict[str, Any]:
     """Return a check as plain data."""

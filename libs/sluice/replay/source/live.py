@@ -50,6 +50,3 @@ class LiveSource:
 def _imported(entry: Entry) -> Entry:
     _, found, rest = entry.header.partition(TIME_HEADER + b":")
     return entry._replace(at=int(rest.split(b"\r\n", 1)[0])) if found else entry
-
-
-__all__ = ["LiveSource"]

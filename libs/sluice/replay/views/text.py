@@ -2,8 +2,6 @@
 
 from typing import Any
 
-__all__ = ["check_line", "plain_text", "remark"]
-
 
 def remark(text: str | None) -> str:
     """Return what is to be appended to say *text* too, '' for nothing."""

@@ -6,8 +6,6 @@ from sluice.core.views.records import WorkloadView
 
 from .unadmitted import reserving
 
-__all__ = ["WorkloadPhase", "phase_by", "workload_phase"]
-
 
 class WorkloadPhase(StrEnum):
     """In the order in which it usually goes."""

@@ -166,7 +166,7 @@ class KeptObserver(Observer):
         came, self.came = self.came, {}
         first, self.first = self.first, {}
         moved, self.moved = self.moved, False
-        if came and not moved and not state.world.claims:
+        if came and not moved and not state.world.pending_preemptions:
             for key in came:
                 yield from self._taken(state, key, first)
         gone = [key for key in self.waited if _waiting(state, key) is None]

@@ -3,7 +3,7 @@
 from sluice.core.scheduler.state import SchedulerState
 from sluice.core.views import View
 from sluice.core.views.holding import promised
-from sluice.core.views.present.promises import to_make_way_for
+from sluice.core.views.present.preemptions import to_make_way_for
 from sluice.core.workload.charges import add
 from sluice.core.world.pending_preemptions import PENDING
 
@@ -16,18 +16,18 @@ def wrong_usage(view: View, state: SchedulerState) -> list[str]:
         for workload in queue.workloads.values():
             add(charged, workload.usage)
         shown = view.cluster_queues[name].reservation if name in view.cluster_queues else {}
-        claimed: dict[tuple[str, str], int] = {}
-        for workload in state.world.claims.by_queue.get(name, {}).values():
-            add(claimed, workload.usage)
-        if name in view.cluster_queues and promised(view, view.cluster_queues[name]) != claimed:
-            found.append(f"{name} is not shown with {claimed} promised")
+        only_promised: dict[tuple[str, str], int] = {}
+        for workload in state.world.pending_preemptions.by_queue.get(name, {}).values():
+            add(only_promised, workload.usage)
+        if name in view.cluster_queues and promised(view, view.cluster_queues[name]) != only_promised:
+            found.append(f"{name} is not shown with {only_promised} promised")
         if {fr: n for fr, n in shown.items() if n} != {fr: n for fr, n in charged.items() if n}:
             found.append(f"{name} is shown with {shown}, and charged {charged}")
     for key, held in state.world.workloads.items():
         seen = view.workloads.get(key)
         if seen is None or held.record.parent is not None or key in state.world.families:
             continue
-        of = [w for w in state.world.claims.claimants_of(key) if w.preemptions == PENDING]
+        of = [w for w in state.world.pending_preemptions.preemptors_of(key) if w.preemptions == PENDING]
         told = {preemptor.key for preemptor in to_make_way_for(view, seen)}
         if told != ({w.key for w in of} if held.evicted_at is None else set()):
             found.append(f"{key} is shown as to make way for {sorted(told)}")

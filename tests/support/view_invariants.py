@@ -35,8 +35,8 @@ def _cluster_queue(view: State, queue: ClusterQueueView) -> Iterator[str]:
     ):
         if {k: n for k, n in shown.items() if n} != {k: n for k, n in expected.items() if n}:
             yield f"{queue.name} {what} {shown}, of its workloads {expected}"
-    if not queue.claimants.keys() <= queue.workloads.keys():
-        yield f"{queue.name} has preemptors {list(queue.claimants)} that it does not list"
+    if not queue.preemptors.keys() <= queue.workloads.keys():
+        yield f"{queue.name} has preemptors {list(queue.preemptors)} that it does not list"
     for local in queue.local_queues.values():
         if local.cluster_queue is not queue or view.local_queues.get(local.key) is not local:
             yield f"{queue.name} lists the local queue {local.key}, which does not lead to it"

@@ -30,7 +30,7 @@ class Admission:
     """Decides on entries one after the other; `trial` must be entered meanwhile.
 
     Entries are judged as if the victims of earlier ones had gone already, and what those wait for were in
-    use; and, where they need nobody to go, by what is really free (see `promises`).
+    use; and, where they need nobody to go, by what is really free (see `overcommit`).
     """
 
     __slots__ = (
@@ -41,7 +41,7 @@ class Admission:
         "_recompute_overlaps",
         "_world",
         "blocked",
-        "promises",
+        "overcommit",
         "recomputations",
         "skipped_preemptions",
         "trial",
@@ -65,7 +65,7 @@ class Admission:
         self.trial = Trial(world)
         self.withheld = WithheldQuota(self.trial)
         """What is not lent to others, as it is for those that wait."""
-        self.promises: Overcommit | None = None
+        self.overcommit: Overcommit | None = None
         """What others of the tree wait for, if any do: their victims are out of the tree."""
         self.skipped_preemptions: dict[str, int] = {}
         self.recomputations: dict[str, str] = {}
@@ -76,55 +76,55 @@ class Admission:
         `but`: the preemptor that is looked at first. What it waits for would be lifted at once.
         """
         self._world.circles.planned.clear()
-        if self._world.claims or tree.waiting:
-            promises = Overcommit(self.trial, tree.members)
-            keep_waiting(promises, tree, but)
-            self.promises = promises if promises else None
+        if self._world.pending_preemptions or tree.waiting:
+            overcommit = Overcommit(self.trial, tree.members)
+            keep_waiting(overcommit, tree, but)
+            self.overcommit = overcommit if overcommit else None
 
     def lift(self, waiting: Preemptor) -> None:
         """Keep nothing for this preemptor for now."""
-        if self.promises is not None:
-            self.promises.lift(waiting)
-            if not self.promises:
-                self.promises = None  # what is not promised at all needs no second look
+        if self.overcommit is not None:
+            self.overcommit.lift(waiting)
+            if not self.overcommit:
+                self.overcommit = None  # what is not promised at all needs no second look
 
     def keep(
         self, waiting: Preemptor, node: Node, beside: Mapping[FlavorResource, int] | None = None
     ) -> None:
         """Keep what it waits for, see `Overcommit.keep`."""
-        if self.promises is None:
-            self.promises = Overcommit(self.trial, ())
-        self.promises.keep(waiting, node, beside)
+        if self.overcommit is None:
+            self.overcommit = Overcommit(self.trial, ())
+        self.overcommit.keep(waiting, node, beside)
 
     def reconcile(self, entry: Entry) -> None:
         """Look again for one that can get what it needs, but only once others' victims have gone.
 
-        It has to take their place, then, or do without: see `promises`.
+        It has to take their place, then, or do without: see `overcommit`.
         """
-        promises = self.promises
-        assert promises is not None
-        if not promises.pending:
+        overcommit = self.overcommit
+        assert overcommit is not None
+        if not overcommit.pending:
             self._look_beside(entry)
             return
         if not entry.proposal.is_possible():
             return
         targets = entry.proposal.preempted
-        if not promises.concern(targets) and self.is_free(entry, targets):
+        if not overcommit.concern(targets) and self.is_free(entry, targets):
             return
-        with promises.shown():
+        with overcommit.shown():
             propose(self._world, entry)
         entry.proposal.overdrawn = True
 
     def _look_beside(self, entry: Entry) -> None:
         """Look for another flavor where what would fit is still in use by those whom others wait for."""
-        promises = self.promises
-        assert promises is not None
+        overcommit = self.overcommit
+        assert overcommit is not None
         if entry.proposal.mode is not Mode.FIT or all(len(group.flavors) == 1 for group in entry.cq.groups):
             return
         if self.is_free(entry):
             return
         planned = entry.proposal
-        with promises.shown():
+        with overcommit.shown():
             propose(self._world, entry)
         if entry.proposal.mode is Mode.FIT:
             entry.proposal.overdrawn = True
@@ -278,14 +278,14 @@ class Admission:
         targets = planned.preempted
         running = [workload for workload in targets if not workload.preemptions]
         reserved_only = [workload for workload in targets if workload.preemptions]
-        if self.promises is None:
-            self.promises = Overcommit(self.trial, ())
+        if self.overcommit is None:
+            self.overcommit = Overcommit(self.trial, ())
         for workload in reserved_only:
             self.trial.remove(workload)
-        self.promises.drop(reserved_only)
+        self.overcommit.drop(reserved_only)
         self.trial.charge(entry.cq.node, planned.usage)
-        self.promises.add(entry.workload.key, entry.cq.node, planned.usage, running)
-        self.promises.pending = True
+        self.overcommit.add(entry.workload.key, entry.cq.node, planned.usage, running)
+        self.overcommit.pending = True
         planned.pod_sets = pod_sets
         entry.victims = running
         entry.finish(Outcome.PROMISED)
@@ -302,10 +302,10 @@ class Admission:
 
     def _wait_on(self, entry: Entry) -> bool:
         """Let a preemptor whose victims have gone wait for those of others, if that is all it lacks now."""
-        promises, usage = self.promises, entry.proposal.usage
-        if promises is None or entry.proposal.mode is not Mode.FIT:
+        overcommit, usage = self.overcommit, entry.proposal.usage
+        if overcommit is None or entry.proposal.mode is not Mode.FIT:
             return False
-        victims = promises.in_the_way(usage)
+        victims = overcommit.in_the_way(usage)
         if not victims or self._leave_heirs(victims) or not self._world.tree.fits(entry.cq.node, usage):
             return False
         self._wait_for(entry, victims)
@@ -318,14 +318,14 @@ class Admission:
         self._changed = True
         self.trial.charge(entry.cq.node, usage)
         entry.victims = victims
-        if self.promises is None:
-            self.promises = Overcommit(self.trial, ())
+        if self.overcommit is None:
+            self.overcommit = Overcommit(self.trial, ())
         for victim in victims:
             self._preempted[victim.key] = victim
             self._note(victim.record.parent or victim.key, Part.LEAVES)
             if victim.preemptions:
-                self.promises.drop((victim,))
-        self.promises.add(entry.workload.key, entry.cq.node, usage, victims)
+                self.overcommit.drop((victim,))
+        self.overcommit.add(entry.workload.key, entry.cq.node, usage, victims)
 
     def _block(self, entry: Entry) -> None:
         entry.finish(Outcome.GATED, texts.ADMISSION_GATED, texts.GATED)
@@ -346,8 +346,10 @@ class Admission:
 
     def _plan_is_real(self) -> bool:
         """Is there nothing in use, or promised, but by those whom this cycle preempts, and for it?"""
-        promises = self.promises
-        return promises is None or (not promises.pending and promises.have_all_gone(self._preempted.values()))
+        overcommit = self.overcommit
+        return overcommit is None or (
+            not overcommit.pending and overcommit.have_all_gone(self._preempted.values())
+        )
 
     def _leave_heirs(self, victims: Iterable[Workload]) -> bool:
         """Would what one of *victims* gives up stay, in part, with who has got quota just now?
@@ -363,16 +365,16 @@ class Admission:
         if any(target.workload.key in self._preempted for target in planned.targets):
             return True
         # Since it was nominated, a target has come to be promised to somebody else.
-        promises = self.promises
-        return promises is not None and not planned.overdrawn and promises.concern(planned.preempted)
+        overcommit = self.overcommit
+        return overcommit is not None and not planned.overdrawn and overcommit.concern(planned.preempted)
 
     def _fits_beside_promises(self, entry: Entry) -> bool:
         """Does the entry fit without anything that is promised to others, and on what is really free?"""
-        promises = self.promises
-        if promises is None:
+        overcommit = self.overcommit
+        if overcommit is None:
             return self._fits(entry)
         if entry.proposal.overdrawn:
-            with promises.shown(but=self._preempted):
+            with overcommit.shown(but=self._preempted):
                 return self._fits(entry)
         if not self._fits(entry):
             return False
@@ -387,7 +389,7 @@ class Admission:
             with without(self._world, planned.preempted):
                 return tree.fits(node, planned.usage)
         # Victims can be larger than what is needed of them. The rest is for others, but not yet.
-        return tree.fits(node, planned.usage) and (self.promises is None or self.is_free(entry))
+        return tree.fits(node, planned.usage) and (self.overcommit is None or self.is_free(entry))
 
     def _recompute(self, entry: Entry) -> bool:
         """Look again for targets, those of earlier entries gone; True when the entry is finished."""
@@ -438,7 +440,7 @@ class Admission:
             return True
         if parent in self._parts:
             return False
-        others = siblings(self._world, workload) if self.promises is not None else ()
+        others = siblings(self._world, workload) if self.overcommit is not None else ()
         return all(other.peers is None or other.peers.waiting is None for other in others)
 
     def is_in_use(self, cq: ClusterQueue, peers: EquivalenceClass) -> bool:
@@ -446,11 +448,11 @@ class Admission:
 
         As planned it fits, so that it would preempt nobody (`_skip`). False is always right.
         """
-        promises = self.promises
-        if promises is None or not self._is_as_it_was(promises) or not peers.common or peers.circling:
+        overcommit = self.overcommit
+        if overcommit is None or not self._is_as_it_was(overcommit) or not peers.common or peers.circling:
             return False
         usage = dict(peers.least)
-        return self._world.tree.fits(cq.node, usage) and not promises.fit_now(cq.node, usage)
+        return self._world.tree.fits(cq.node, usage) and not overcommit.fit_now(cq.node, usage)
 
     def are_in_use(self, tree: CohortQueues, least: Least) -> bool:
         """Would `is_in_use` say so of every class of this size that could fit, as the root lacks it?
@@ -458,24 +460,26 @@ class Admission:
         Asked of queues that have to borrow and could not preempt. Where there are cohorts below the root, one
         of them may have quota to take back since that was asked last. False is always right.
         """
-        promises = self.promises
-        if promises is None or not self._is_as_it_was(promises):
+        overcommit = self.overcommit
+        if overcommit is None or not self._is_as_it_was(overcommit):
             return False
         if least in tree.uncommon or self._world.circles.refused or tree.root.child_cohorts:
             return False
-        return promises.root_lacks(tree.root, least)
+        return overcommit.root_lacks(tree.root, least)
 
-    def _is_as_it_was(self, promises: Overcommit) -> bool:
+    def _is_as_it_was(self, overcommit: Overcommit) -> bool:
         """Has nobody got anything in this cycle, while some wait for others to go?"""
-        return not (promises.pending or self._changed or self.withheld.by_queue or promises.have_all_gone())
+        return not (
+            overcommit.pending or self._changed or self.withheld.by_queue or overcommit.have_all_gone()
+        )
 
     def is_free(self, entry: Entry, gone: Collection[Workload] = ()) -> bool:
         """Does what fits as planned also fit when *gone* have gone, and nobody else whom others wait for?"""
-        promises = self.promises
-        if promises is None or promises.have_all_gone(gone):
+        overcommit = self.overcommit
+        if overcommit is None or overcommit.have_all_gone(gone):
             return True
         may = entry.proposal.promised or may_borrow(self._world.config, entry.workload.record)
-        return promises.fit_now(entry.cq.node, entry.proposal.usage, gone, may_borrow=may)
+        return overcommit.fit_now(entry.cq.node, entry.proposal.usage, gone, may_borrow=may)
 
 
 def _shared(workload: Workload) -> WorkloadKey | None:

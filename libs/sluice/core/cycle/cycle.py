@@ -73,11 +73,11 @@ class Cycle:
     """The cycle of one tree: `run` it once, then read `entries`."""
 
     __slots__ = (
+        "_admission",
         "_heap",
         "_looks",
         "_number",
         "_ordering",
-        "_process",
         "_rests",
         "_taken",
         "_tree",
@@ -93,7 +93,7 @@ class Cycle:
         self._woken = Woken(world, tree)
         self._ordering = Ordering(world.config)
         self._looks = Looks(world, blocked=blocked)
-        self._process = self._looks.process
+        self._admission = self._looks.admission
         self._heap: list[_Item] = []
         self._number = count()
         self._taken: set[str] = set()
@@ -108,12 +108,12 @@ class Cycle:
     @property
     def skipped_preemptions(self) -> dict[str, int]:
         """Cluster queue -> how many preemptions were not issued because others of this cycle came first."""
-        return self._process.skipped_preemptions
+        return self._admission.skipped_preemptions
 
     @property
     def recomputations(self) -> dict[str, str]:
         """Cluster queue -> what a second search for targets came to: new_targets, deferred_fit, skipped."""
-        return self._process.recomputations
+        return self._admission.recomputations
 
     def leads_on(self) -> bool:
         """Will the next cycle find something else, although this one has decided nothing?
@@ -121,7 +121,7 @@ class Cycle:
         Those who come next were kept out by what was withheld for those that are put aside. They are fewer
         each time, until something is freed.
         """
-        if not self._process.withheld.passes:
+        if not self._admission.withheld.passes:
             return False
         tree = self._tree
         opened = {queue.name for queue in self.open}
@@ -140,9 +140,9 @@ class Cycle:
         #    before them, and what they wait for is kept for them.
         waiting = waiting_preemptors(tree, self._ordering) if tree.waiting else []
         # 2. Snapshot: in its place, whatever is tried is taken back in the end.
-        with self._process.trial:
+        with self._admission.trial:
             first = waiting[0].preemptor if waiting else None
-            self._process.begin(tree, but=first if first is not None and first.is_due() else None)
+            self._admission.begin(tree, but=first if first is not None and first.is_due() else None)
             # 3. Nomination: flavors for each head, victims where quota is short (`looks`). Here of those that
             #    wait for victims, who are served at once where that is possible (`serving`); of others as
             #    the cycle comes to them, if arithmetic says that they could still fit then.
@@ -231,7 +231,7 @@ class Cycle:
     def _pop_shape(self, shape: _Shape) -> None:
         """Go on to the next class of this size, unless there is not enough for it left."""
         tree, least = self._tree, shape.least
-        if not fits_root(tree.root, least) or self._process.are_in_use(tree, least):
+        if not fits_root(tree.root, least) or self._admission.are_in_use(tree, least):
             return
         while True:
             peers = shape.pop()
@@ -273,7 +273,7 @@ class Cycle:
         """Look at a parked class, unless it is known that this would only repeat that it waits."""
         peers = candidate.peers
         cq = self._world.cluster_queues[peers.queue.name]
-        if is_refused_again(self._world, cq, peers) and self._process.is_apart(peers.head()):
+        if is_refused_again(self._world, cq, peers) and self._admission.is_apart(peers.head()):
             entry = Entry(peers.head(), peers.queue, cq)
             entry.finish(Outcome.PARKED, peers.reason, peers.message)
             self.entries.append(entry)
@@ -283,8 +283,8 @@ class Cycle:
 
     def _may_get_in(self, cq: ClusterQueue, peers: EquivalenceClass) -> bool:
         """Is a woken class worth a look?"""
-        process = self._process
-        if process.promises is not None and process.is_in_use(cq, peers):
+        admission = self._admission
+        if admission.overcommit is not None and admission.is_in_use(cq, peers):
             return False
         return may_fit(self._world, cq, peers)
 
@@ -306,7 +306,7 @@ class Cycle:
     def _push_next(self, candidates: Iterator[EquivalenceClass]) -> None:
         for peers in candidates:
             cq = self._world.cluster_queues[peers.queue.name]
-            self._process.withheld.release(cq)
+            self._admission.withheld.release(cq)
             order = self._ordering.key(peers.head(), least_borrowing(cq, peers))
             self._push(order, _Candidate(peers, candidates))
             return
@@ -343,7 +343,7 @@ class Cycle:
         """Enter the next woken class of the queue at *node* for the tournament."""
         for peers in rests[node]:
             cq = self._world.cluster_queues[peers.queue.name]
-            self._process.withheld.release(cq)
+            self._admission.withheld.release(cq)
             entry = Entry(peers.head(), peers.queue, cq)
             if self._looks.nominate(entry):
                 entries[node] = entry
@@ -364,7 +364,7 @@ class Cycle:
                 new.setdefault(entry.queue.name, []).append(entry.peers)
         for name in sorted({*(tree.parked if tree.dirty else tree.open), *new}):
             queue = tree.members[name]
-            with self._process.withheld.lifted(world.cluster_queues[name]):
+            with self._admission.withheld.lifted(world.cluster_queues[name]):
                 asked = chain(self._woken.fitting(queue), new.get(name, ()))
                 could = any(self._could_have(queue, peers) for peers in asked)
             if could:
@@ -377,9 +377,9 @@ class Cycle:
     def _find_open(self) -> None:
         """Find the queues with more to consider, now that their head has gone or was skipped."""
         # What was withheld for those that were looked at is so while they are, so not in the next cycle.
-        self._process.withheld.release_passing()
-        found = {queue.name: queue for queue in self._kept_out()} if self._process.withheld.passes else {}
-        self._process.withheld.release_all()
+        self._admission.withheld.release_passing()
+        found = {queue.name: queue for queue in self._kept_out()} if self._admission.withheld.passes else {}
+        self._admission.withheld.release_all()
         tree = self._tree
         self._woken.note(self.entries)
         for entry in self.entries:

@@ -76,7 +76,7 @@ class Proposal:
         self.circling = False
         """It would have targets, but preempting them would go round in a circle (`World.circles`)."""
         self.overdrawn = False
-        """It takes, or may take, what is promised to others: judged with that in use twice (`promises`)."""
+        """It takes, or may take, what is promised to others: judged with that in use twice (`overcommit`)."""
 
         self.promised = False
         """It is no more than was kept for it. If its queue borrows then, those do that came later (AX6)."""

@@ -13,26 +13,26 @@ from .precedence import give_way, keep_behind
 
 
 class Looks:
-    """The entries that one cycle has looked at; `process` decides on them."""
+    """The entries that one cycle has looked at; `admission` decides on them."""
 
-    __slots__ = ("entries", "process", "world")
+    __slots__ = ("admission", "entries", "world")
 
     def __init__(self, world: World, *, blocked: bool) -> None:
         self.world = world
-        self.process = Admission(world, blocked=blocked)
+        self.admission = Admission(world, blocked=blocked)
         self.entries: list[Entry] = []
         """In the order in which they were processed."""
 
     def nominate(self, entry: Entry) -> bool:
         """Return whether the entry is to be processed; else it is finished."""
-        promises = self.process.promises
-        if promises is None:
+        overcommit = self.admission.overcommit
+        if overcommit is None:
             is_possible = nominate(self.world, entry)
         else:
-            lifted = self.lift_family(promises, entry)
-            is_possible = nominate(self.world, entry, may_defer=not promises.pending)
+            lifted = self.lift_family(overcommit, entry)
+            is_possible = nominate(self.world, entry, may_defer=not overcommit.pending)
             if is_possible:
-                self.process.reconcile(entry)
+                self.admission.reconcile(entry)
             for waiting in lifted:
                 self.keep_beside(waiting, entry)
         if not is_possible:
@@ -42,24 +42,24 @@ class Looks:
     def take(self, entry: Entry) -> None:
         """Decide on the entry, and on those behind it in its queue for which it leaves too little."""
         self.entries.append(entry)
-        promises = self.process.promises
-        lifted = () if promises is None else self.lift_family(promises, entry)
-        behind = give_way(self.world, self.process, entry) if entry.queue.waiting else ()
+        overcommit = self.admission.overcommit
+        lifted = () if overcommit is None else self.lift_family(overcommit, entry)
+        behind = give_way(self.world, self.admission, entry) if entry.queue.waiting else ()
         if entry.outcome is Outcome.NOMINATED:
-            self.process.process(entry)
+            self.admission.process(entry)
         # Before it, as nothing is promised twice at any time.
-        self.entries[-1:] = [*keep_behind(self.world, self.process, behind, entry), entry]
+        self.entries[-1:] = [*keep_behind(self.world, self.admission, behind, entry), entry]
         if entry.outcome is Outcome.SKIPPED and entry.peers.waiting is not None:
             # It is looked at again in the next cycle: until then it waits on.
             self.keep_beside(entry.peers.waiting, entry)
         for waiting in lifted:
             self.keep_beside(waiting, entry)
 
-    def lift_family(self, promises: Overcommit, entry: Entry) -> Sequence[Preemptor]:
+    def lift_family(self, overcommit: Overcommit, entry: Entry) -> Sequence[Preemptor]:
         """What siblings wait for is no obstacle to a variant: only one of them will have it (CA10)."""
-        return () if entry.workload.record.parent is None else promises.lift_family(entry.workload)
+        return () if entry.workload.record.parent is None else overcommit.lift_family(entry.workload)
 
     def keep_beside(self, waiting: Preemptor, entry: Entry) -> None:
         """Keep on what a preemptor waits for, beside what *entry* has got, if it has got anything."""
         got = entry.outcome in (Outcome.ADMITTED, Outcome.PROMISED)
-        self.process.keep(waiting, entry.cq.node, entry.proposal.usage if got else None)
+        self.admission.keep(waiting, entry.cq.node, entry.proposal.usage if got else None)

@@ -1,7 +1,7 @@
 """Preemptions that have waited for admission checks are issued, or found to be no longer possible (AC6).
 
-Whom a claimant would have preempted when it got its reservation does not matter any more: targets are
-computed anew against what there is now. One claimant at a time, as each changes what the next one finds.
+Whom a preemptor would have preempted when it got its reservation does not matter any more: targets are
+computed anew against what there is now. One preemptor at a time, as each changes what the next one finds.
 """
 
 from collections.abc import Iterable, Sequence
@@ -33,36 +33,36 @@ from sluice.events.scheduler import (
 
 
 def issue(world: World, pending: QueueManager) -> list[Event]:
-    """Return what becomes of the first claimant whose preemptions are allowed, or not needed any more.
+    """Return what becomes of the first preemptor whose preemptions are allowed, or not needed any more.
 
     [] when there is none. For whom nobody has to go, nobody has to be asked: its reservation is one like all
     others, and waits for its checks only.
     """
-    for claimant in sorted((world.workloads[key] for key in world.claims.due), key=_rank):
-        if may_issue(world, claimant) or needs_nobody(world, claimant):
-            events = _issued(world, pending, claimant, world.claims.due[claimant.key])
+    for preemptor in sorted((world.workloads[key] for key in world.pending_preemptions.due), key=_rank):
+        if may_issue(world, preemptor) or needs_nobody(world, preemptor):
+            events = _issued(world, pending, preemptor, world.pending_preemptions.due[preemptor.key])
             if events:
                 return events
     return []
 
 
-def _issued(world: World, pending: QueueManager, claimant: Workload, cause: int) -> list[Event]:
-    queue = world.cluster_queues[claimant.cluster_queue]
-    tree = pending.queues[claimant.cluster_queue].tree
+def _issued(world: World, pending: QueueManager, preemptor: Workload, cause: int) -> list[Event]:
+    queue = world.cluster_queues[preemptor.cluster_queue]
+    tree = pending.queues[preemptor.cluster_queue].tree
     assert tree is not None
-    targets = _choose(world, claimant, queue, tree)
-    if (targets is None or targets) and not may_issue(world, claimant):
+    targets = _choose(world, preemptor, queue, tree)
+    if (targets is None or targets) and not may_issue(world, preemptor):
         return []
     if targets is None:
         return [
-            QuotaReleased(cause=cause, workload=claimant.key),
+            QuotaReleased(cause=cause, workload=preemptor.key),
             PendingReasonChanged(
-                cause=cause, workloads=(claimant.key,), reason=WAITING_FOR_QUOTA, message=IMPOSSIBLE
+                cause=cause, workloads=(preemptor.key,), reason=WAITING_FOR_QUOTA, message=IMPOSSIBLE
             ),
         ]
-    events = preempt(world, claimant, queue, targets, cause, set())
+    events = preempt(world, preemptor, queue, targets, cause, set())
     victims = sorted(target.workload.key for target in targets)
-    events.append(PendingPreemptionsIssued(cause=cause, workload=claimant.key, victims=victims))
+    events.append(PendingPreemptionsIssued(cause=cause, workload=preemptor.key, victims=victims))
     return in_parts(world, events)
 
 
@@ -138,42 +138,42 @@ def _by_victim(world: World, events: Iterable[Event]) -> Iterable[list[Event]]:
 
 
 def _choose(
-    world: World, claimant: Workload, queue: ClusterQueue, tree: CohortQueues
+    world: World, preemptor: Workload, queue: ClusterQueue, tree: CohortQueues
 ) -> Sequence[Target] | None:
-    """Return whom *claimant* has to preempt for its reservation, None when nothing helps.
+    """Return whom *preemptor* has to preempt for its reservation, None when nothing helps.
 
-    As in a cycle (see `promises`): first without anybody who is to go for others; else among all of them.
+    As in a cycle (see `overcommit`): first without anybody who is to go for others; else among all of them.
     """
-    node, usage = queue.node, claimant.usage
+    node, usage = queue.node, preemptor.usage
     with Trial(world) as trial:
-        trial.remove(claimant)
-        promises = Overcommit(trial, tree.members, but=claimant)
-        keep_waiting(promises, tree)
-        targets = _targets(world, claimant, queue)
+        trial.remove(preemptor)
+        overcommit = Overcommit(trial, tree.members, but=preemptor)
+        keep_waiting(overcommit, tree)
+        targets = _targets(world, preemptor, queue)
         if targets is None:
             return None
         gone = [target.workload for target in targets]
-        if not promises or (not promises.concern(gone) and promises.fit_now(node, usage, gone)):
+        if not overcommit or (not overcommit.concern(gone) and overcommit.fit_now(node, usage, gone)):
             return targets
-        with promises.shown():
-            return _targets(world, claimant, queue)
+        with overcommit.shown():
+            return _targets(world, preemptor, queue)
 
 
-def _targets(world: World, claimant: Workload, queue: ClusterQueue) -> Sequence[Target] | None:
+def _targets(world: World, preemptor: Workload, queue: ClusterQueue) -> Sequence[Target] | None:
     node = queue.node
-    nominal_only = not may_borrow(world.config, claimant.record)
+    nominal_only = not may_borrow(world.config, preemptor.record)
     short = [
         fr
-        for fr, amount in claimant.usage.items()
+        for fr, amount in preemptor.usage.items()
         if amount > node.available(fr) or (nominal_only and node.used(fr) + amount > node.nominal(fr))
     ]
     if not short:
         return []
-    return get_targets(world, claimant, claimant.usage, short) or None
+    return get_targets(world, preemptor, preemptor.usage, short) or None
 
 
-def _rank(claimant: Workload) -> tuple[int, int, str]:
-    return (-claimant.priority, claimant.reserved_at or 0, claimant.uid)
+def _rank(preemptor: Workload) -> tuple[int, int, str]:
+    return (-preemptor.priority, preemptor.reserved_at or 0, preemptor.uid)
 
 
 __all__ = ["issue"]

@@ -20,42 +20,46 @@ from .entry import Entry, Outcome
 from .nomination import propose
 
 
-def give_way(world: World, process: Admission, entry: Entry) -> Sequence[Preemptor]:
+def give_way(world: World, admission: Admission, entry: Entry) -> Sequence[Preemptor]:
     """Let *entry* preempt in the place of those behind it; return these, for whom nothing is kept then.
 
     () if it does not: it is finished if what they wait for is there already, and else as it was.
     """
     queue, planned = entry.queue, entry.proposal
-    if process.promises is None or queue.strict or (planned.mode is Mode.FIT and process.is_free(entry)):
+    if (
+        admission.overcommit is None
+        or queue.strict
+        or (planned.mode is Mode.FIT and admission.is_free(entry))
+    ):
         return ()
     rank = entry.workload.rank
-    behind = [one for one in queue.holding() if one.workload.rank > rank and process.promises.holds(one)]
+    behind = [one for one in queue.holding() if one.workload.rank > rank and admission.overcommit.holds(one)]
     if not behind:
         return ()
     for one in behind:
-        process.lift(one)
+        admission.lift(one)
     propose(world, entry)
-    if process.promises is not None:
-        process.reconcile(entry)
+    if admission.overcommit is not None:
+        admission.reconcile(entry)
     if entry.proposal.mode is Mode.PREEMPT and entry.proposal.targets:
         return behind
     is_there = entry.proposal.mode is Mode.FIT and entry.proposal.has_enough(planned.needed())
     entry.proposal = planned
     for one in behind:
-        process.keep(one, entry.cq.node)
+        admission.keep(one, entry.cq.node)
     if is_there and any(could_preempt(world, entry.workload, one.workload) for one in behind):
         # What has left for them is not divided before all have: then it comes first (`serving`).
         entry.finish(Outcome.PARKED, WAITING_FOR_QUOTA, AHEAD)
     return ()
 
 
-def keep_behind(world: World, process: Admission, behind: Sequence[Preemptor], entry: Entry) -> list[Entry]:
+def keep_behind(world: World, admission: Admission, behind: Sequence[Preemptor], entry: Entry) -> list[Entry]:
     """Keep on what those behind *entry* wait for; return those for whom there is not enough any more."""
     displaced = []
     for one in behind:
-        process.keep(one, entry.cq.node)
+        admission.keep(one, entry.cq.node)
         if entry.victims and not _is_left(world, one, entry.cq):
-            process.lift(one)
+            admission.lift(one)
             other = Entry(one.workload, entry.queue, entry.cq)
             other.finish(Outcome.DISPLACED)
             other.displaced_by = entry.workload

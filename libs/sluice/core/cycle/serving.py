@@ -48,11 +48,11 @@ def waiting_preemptors(tree: CohortQueues, ordering: Ordering) -> list[Waiting]:
 class Serving:
     """Serves the preemptors that wait in one tree, within its cycle; `taken`: queues not to be looked at."""
 
-    __slots__ = ("_looks", "_process", "_taken", "_tree", "_woken", "_world")
+    __slots__ = ("_admission", "_looks", "_taken", "_tree", "_woken", "_world")
 
     def __init__(self, looks: Looks, tree: CohortQueues, woken: Woken, taken: set[str]) -> None:
         self._looks = looks
-        self._process = looks.process
+        self._admission = looks.admission
         self._world = looks.world
         self._tree = tree
         self._woken = woken
@@ -67,7 +67,7 @@ class Serving:
         for _, one, queue in waiting:
             entry = Entry(one.workload, queue, self._world.cluster_queues[queue.name])
             if one.is_due():
-                self._process.lift(one)
+                self._admission.lift(one)
                 if self._looks.nominate(entry) and not self._goes_to_those_before(entry, one):
                     if self._has_its_part(entry, one):
                         self._looks.take(entry)
@@ -75,11 +75,11 @@ class Serving:
                         self._taken.add(queue.name)
                         again.append(entry)
             elif self._concerns(entry):
-                self._process.lift(one)
+                self._admission.lift(one)
                 if self._comes_early(entry):
                     self._looks.take(entry)
                 else:
-                    self._process.keep(one, queue.node)
+                    self._admission.keep(one, queue.node)
         return again
 
     def _has_its_part(self, entry: Entry, one: Preemptor) -> bool:
@@ -87,9 +87,9 @@ class Serving:
         return entry.proposal.mode is Mode.FIT or (not one.victims and self._gets_promised(entry, one))
 
     def _gets_promised(self, entry: Entry, one: Preemptor) -> bool:
-        promises = self._process.promises
-        lifted = () if promises is None else self._looks.lift_family(promises, entry)
-        gets = self._process.gets_promised(entry, one)
+        overcommit = self._admission.overcommit
+        lifted = () if overcommit is None else self._looks.lift_family(overcommit, entry)
+        gets = self._admission.gets_promised(entry, one)
         for waiting in lifted:
             self._looks.keep_beside(waiting, entry)
         return gets
@@ -101,11 +101,11 @@ class Serving:
     def _comes_early(self, entry: Entry) -> bool:
         """Does a preemptor fit although its victims have not gone? Those before it can wait for them."""
         return (
-            not self._process.blocked
+            not self._admission.blocked
             and may_be_free(self._world, entry.cq, entry.peers)
             and nominate(self._world, entry)
             and entry.proposal.mode is Mode.FIT
-            and self._process.is_free(entry)
+            and self._admission.is_free(entry)
         )
 
     def _goes_to_those_before(self, preemptor: Entry, one: Preemptor) -> bool:
@@ -124,7 +124,7 @@ class Serving:
                 continue
             self._taken.add(preemptor.queue.name)
             looks.take(entry)
-            self._process.withheld.release(entry.cq)
+            self._admission.withheld.release(entry.cq)
             if entry.outcome in (Outcome.PREEMPTING, Outcome.PROMISED):
                 return True
             if entry.outcome is Outcome.ADMITTED and not looks.nominate(preemptor):
@@ -148,9 +148,9 @@ class Serving:
             if head.key in seen or not could_preempt(self._world, head, preemptor.workload):
                 continue
             entry = Entry(head, queue, preemptor.cq)
-            self._process.keep(one, preemptor.cq.node)
+            self._admission.keep(one, preemptor.cq.node)
             is_admissible = nominate(self._world, entry, may_defer=False)
-            self._process.lift(one)
+            self._admission.lift(one)
             if is_admissible and entry.proposal.mode is not Mode.FIT:
                 yield head, not entry.proposal.is_possible()
 

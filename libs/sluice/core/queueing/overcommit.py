@@ -1,11 +1,11 @@
 """Quota that is promised to those whose victims have not gone yet: three ways to see a tree.
 
 That is to reservations with pending preemptions (AC6), and to preemptors that wait in their queues (CA6).
-Both a claimant's usage and that of its victims are charged, so the tree itself is *overdrawn*. There is room
+Both a preemptor's usage and that of its victims are charged, so the tree itself is *overdrawn*. There is room
 for somebody else if there is in both of these:
 
-- *planned*: the victims have gone, the claimants have come. Nothing is promised twice;
-- *real*: the victims run, the claimants do not yet. Nobody starts on quota that is in use.
+- *planned*: the victims have gone, the preemptors have come. Nothing is promised twice;
+- *real*: the victims run, the preemptors do not yet. Nobody starts on quota that is in use.
 
 While a cycle runs, the victims are out of the tree (planned). Whoever cannot be served so, as it would have
 to take what is promised, is judged against the overdrawn tree: what fits there, fits either way.
@@ -27,7 +27,7 @@ from sluice.events.base import WorkloadKey
 from .pending_queue import CohortQueues, Preemptor
 from .request_index import Least
 
-_Claim = tuple[Node, Mapping[FlavorResource, int], Sequence[Workload]]
+_Promise = tuple[Node, Mapping[FlavorResource, int], Sequence[Workload]]
 
 
 class _Overdraft:
@@ -42,7 +42,7 @@ class _Overdraft:
     def __init__(
         self,
         world: World,
-        claims: Mapping[WorkloadKey, _Claim],
+        promises: Mapping[WorkloadKey, _Promise],
         victims: Mapping[WorkloadKey, tuple[Workload, int]],
     ) -> None:
         self._more: dict[Cell, int] = {}
@@ -53,7 +53,7 @@ class _Overdraft:
             queue = world.cluster_queues.get(victim.cluster_queue)
             if key in world.absent and queue is not None and key in queue.workloads:
                 self._add(queue.node, victim.usage, 1)
-        for key, (node, usage, _) in claims.items():
+        for key, (node, usage, _) in promises.items():
             if key not in world.absent:
                 self._add(node, usage, -1)
 
@@ -101,26 +101,26 @@ class Overcommit:
     `trial` must be entered; the victims are out of the tree when this has been made.
     """
 
-    __slots__ = ("_claims", "_overdraft", "_trial", "_victims", "_world", "pending")
+    __slots__ = ("_overdraft", "_promises", "_trial", "_victims", "_world", "pending")
 
     def __init__(self, trial: Trial, queues: Container[str], *, but: Workload | None = None) -> None:
-        """Collect what is promised to claimants, other than *but*, of the tree with these cluster queues."""
+        """Collect what is promised to preemptors, other than *but*, of the tree with these cluster queues."""
         self._trial = trial
         self._world = trial.world
-        self._claims: dict[WorkloadKey, _Claim] = {}
+        self._promises: dict[WorkloadKey, _Promise] = {}
         self._victims: dict[WorkloadKey, tuple[Workload, int]] = {}
         """Those who are to go, and for how many; out of the tree but when they are `shown`."""
         self._overdraft: _Overdraft | None = None
         """Kept until a promise comes or goes."""
         self.pending = False
-        """Are there reservations among the claims? Their victims may not have been told yet."""
+        """Are there reservations among the promises? Their victims may not have been told yet."""
         world = self._world
-        for name, claimants in world.claims.by_queue.items():
+        for name, preemptors in world.pending_preemptions.by_queue.items():
             if name in queues:
-                for claimant in claimants.values():
-                    if claimant is not but:
-                        victims = [world.workloads[key] for key in claimant.victims]
-                        self.add(claimant.key, world.cluster_queues[name].node, claimant.usage, victims)
+                for preemptor in preemptors.values():
+                    if preemptor is not but:
+                        victims = [world.workloads[key] for key in preemptor.victims]
+                        self.add(preemptor.key, world.cluster_queues[name].node, preemptor.usage, victims)
                         self.pending = True
 
     def keep(
@@ -144,24 +144,24 @@ class Overcommit:
         lifted = []
         for sibling in siblings(self._world, workload):
             waiting = None if sibling.peers is None else sibling.peers.waiting
-            if waiting is not None and sibling.key in self._claims:
+            if waiting is not None and sibling.key in self._promises:
                 self.lift(waiting)
                 lifted.append(waiting)
         return lifted
 
     def lift(self, waiting: Preemptor) -> None:
         """Take back what `keep` has done."""
-        claim = self._claims.get(waiting.workload.key)
-        if claim is not None:
-            self._trial.discharge(claim[0], claim[1])
+        promise = self._promises.get(waiting.workload.key)
+        if promise is not None:
+            self._trial.discharge(promise[0], promise[1])
             self.drop([waiting.workload])
 
     def holds(self, waiting: Preemptor) -> bool:
         """Is anything kept for this preemptor?"""
-        return waiting.workload.key in self._claims
+        return waiting.workload.key in self._promises
 
     def __bool__(self) -> bool:
-        return bool(self._claims)
+        return bool(self._promises)
 
     def add(
         self,
@@ -172,19 +172,19 @@ class Overcommit:
     ) -> None:
         """Add a promise whose usage is charged; take its victims out of the tree."""
         self._overdraft = None
-        self._claims[key] = (node, usage, victims)
+        self._promises[key] = (node, usage, victims)
         for victim in victims:
             _, times = self._victims.get(victim.key, (victim, 0))
             self._victims[victim.key] = (victim, times + 1)
             if not times:
                 self._trial.remove(victim)
 
-    def drop(self, claimants: Iterable[Workload]) -> None:
+    def drop(self, preemptors: Iterable[Workload]) -> None:
         """These lose what was promised to them: victims that go for nobody else are in the tree again."""
         self._overdraft = None
-        for claimant in claimants:
-            claim = self._claims.pop(claimant.key, None)
-            for victim in claim[2] if claim is not None else ():
+        for preemptor in preemptors:
+            promise = self._promises.pop(preemptor.key, None)
+            for victim in promise[2] if promise is not None else ():
                 times = self._victims[victim.key][1] - 1
                 if times:
                     self._victims[victim.key] = (victim, times)
@@ -198,12 +198,12 @@ class Overcommit:
 
     def concern(self, workloads: Iterable[Workload]) -> bool:
         """Is one of *workloads* to go, or has it been promised anything?"""
-        return any(w.key in self._victims or w.key in self._claims for w in workloads)
+        return any(w.key in self._victims or w.key in self._promises for w in workloads)
 
     def have_all_gone(self, gone: Collection[Workload] = ()) -> bool:
-        """Does nobody hold anything back from the claimants but *gone*?
+        """Does nobody hold anything back from the preemptors but *gone*?
 
-        Then what fits as planned is really free: all that the real tree differs in is what the claimants do
+        Then what fits as planned is really free: all that the real tree differs in is what the preemptors do
         not use yet. Cheap, unlike `fit_now`.
         """
         victims = self._victims
@@ -231,11 +231,11 @@ class Overcommit:
             if key in absent and key not in leaving:
                 self._change(tree.add, victim)
         for key, workload in leaving.items():
-            if key not in absent and key not in self._claims:
+            if key not in absent and key not in self._promises:
                 self._change(tree.remove, workload)
-        for key, (claimed, amounts, _) in self._claims.items():
+        for key, (queue, amounts, _) in self._promises.items():
             if key not in absent:
-                tree.remove(claimed, amounts)
+                tree.remove(queue, amounts)
         fits = tree.fits(node, usage) and (
             may_borrow or all(node.used(fr) + amount <= node.nominal(fr) for fr, amount in usage.items())
         )
@@ -248,7 +248,7 @@ class Overcommit:
 
     def _difference(self) -> _Overdraft:
         if self._overdraft is None:
-            self._overdraft = _Overdraft(self._world, self._claims, self._victims)
+            self._overdraft = _Overdraft(self._world, self._promises, self._victims)
         return self._overdraft
 
     @contextmanager
@@ -270,7 +270,7 @@ class Overcommit:
             how(queue.node, workload.usage)
 
 
-def keep_waiting(promises: Overcommit, tree: CohortQueues, but: Preemptor | None = None) -> None:
+def keep_waiting(overcommit: Overcommit, tree: CohortQueues, but: Preemptor | None = None) -> None:
     """Add the preemptors that wait in the queues of *tree*, other than *but*."""
     family = []
     for name in sorted(tree.waiting):
@@ -279,11 +279,11 @@ def keep_waiting(promises: Overcommit, tree: CohortQueues, but: Preemptor | None
             if waiting is but:
                 continue
             if waiting.workload.record.parent is None:
-                promises.keep(waiting, queue.node)
+                overcommit.keep(waiting, queue.node)
             else:
                 family.append((waiting, queue.node))
     for waiting, node in family:  # whose siblings may be among the victims of others
-        promises.keep(waiting, node)
+        overcommit.keep(waiting, node)
 
 
 def still_fits(world: World, workload: Workload) -> bool:
@@ -298,16 +298,16 @@ def still_fits(world: World, workload: Workload) -> bool:
         return False
     if _within_quota(more, node):
         return True
-    if not world.claims:
+    if not world.pending_preemptions:
         return False
     root = node.root()
     mark = tree.mark()
-    for name, claimants in world.claims.by_queue.items():
+    for name, preemptors in world.pending_preemptions.by_queue.items():
         other = world.tree.cluster_queues.get(name)
         if other is not None and other.root() is root:
-            for claimant in claimants.values():
-                if claimant is not workload:
-                    tree.remove(other, claimant.usage)
+            for preemptor in preemptors.values():
+                if preemptor is not workload:
+                    tree.remove(other, preemptor.usage)
     fits = _within_quota(more, node)
     tree.rollback(mark)
     return fits

@@ -141,7 +141,7 @@ class Preemptor:
     """A preemptor that waits for its victims to go; what it waits for is kept for it.
 
     Nobody takes it meanwhile, whoever comes first in other ways, or somebody would have been preempted for
-    nothing; and those who do not need it are not held up (CA6). See `promises`.
+    nothing; and those who do not need it are not held up (CA6). See `overcommit`.
     """
 
     __slots__ = ("borrowing", "flavors", "held", "recheck", "usage", "victims", "workload")

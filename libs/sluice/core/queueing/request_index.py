@@ -51,19 +51,19 @@ class RequestIndex[T]:
     def __bool__(self) -> bool:
         return bool(self._by_least)
 
-    def add(self, least: Least, rank: Rank, peers: T) -> None:
+    def add(self, least: Least, rank: Rank, item: T) -> None:
         ranked = self._by_least.get(least)
         if ranked is None:
             ranked = self._by_least[least] = SortedMap()
             first, amount = least[0] if least else _NOTHING
             insort(self._by_first.setdefault(first, []), (amount, least))
-        ranked.add(rank, peers)
+        ranked.add(rank, item)
 
-    def discard(self, least: Least, rank: Rank, peers: T) -> None:
+    def discard(self, least: Least, rank: Rank, item: T) -> None:
         ranked = self._by_least.get(least)
         if ranked is None:
             return
-        ranked.discard(rank, peers)
+        ranked.discard(rank, item)
         if not ranked:
             del self._by_least[least]
             first, amount = least[0] if least else _NOTHING
@@ -72,9 +72,9 @@ class RequestIndex[T]:
             if not shapes:
                 del self._by_first[first]
 
-    def move(self, least: Least, old: Rank, new: Rank, peers: T) -> None:
-        """Give *peers*, which are there under *old*, the rank *new*."""
-        self._by_least[least].move(old, new, peers)
+    def move(self, least: Least, old: Rank, new: Rank, item: T) -> None:
+        """Give *item*, which is there under *old*, the rank *new*."""
+        self._by_least[least].move(old, new, item)
 
     def within(self, bounds: Bounds) -> list[tuple[Least, SortedMap[T]]]:
         """Return the shapes whose amounts are all within *bounds*; in no order that means anything."""

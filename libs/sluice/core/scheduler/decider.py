@@ -40,7 +40,7 @@ class Scheduler:
         due = lifecycle.decide(state.world, state.lifecycle, at)
         if due:
             return due
-        if state.world.claims.due and (issued := issue(state.world, state.pending)):
+        if state.world.pending_preemptions.due and (issued := issue(state.world, state.pending)):
             return issued
         if state.statuses_due or state.local_statuses_due:
             return Room().part(tuple(queue_status.changes(state)))

@@ -44,8 +44,8 @@ def _object(state: SchedulerState, event: ObjectApplied | ObjectDeleted, seq: in
     state.config_seq = seq
     fold_object(state, event)
     _forget_preemptions(state)
-    for claimants in state.world.claims.by_queue.values():
-        state.touched += [(claimant, Mark.CLAIMS, seq) for claimant in claimants.values()]
+    for preemptors in state.world.pending_preemptions.by_queue.values():
+        state.touched += [(preemptor, Mark.PREEMPTIONS, seq) for preemptor in preemptors.values()]
     state.touched += [
         (each, Mark.DUE, seq) for each in workloads_affected_by(state.world, state.lifecycle, event)
     ]
@@ -206,7 +206,7 @@ def _checks(state: SchedulerState, event: ChecksReady | ChecksPending, seq: int,
     workload = state.world.workloads.get(event.workload)
     if workload is not None:
         fold_lifecycle(workload, event, at)
-        state.touched.append((workload, Mark.DUE | Mark.CLAIMS | Mark.STANDS, seq))
+        state.touched.append((workload, Mark.DUE | Mark.PREEMPTIONS | Mark.STANDS, seq))
 
 
 def _checks_failed(state: SchedulerState, event: ChecksRejected | ChecksRetry, seq: int, at: Micros) -> None:

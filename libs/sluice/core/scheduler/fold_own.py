@@ -41,7 +41,7 @@ from sluice.events.scheduler import (
     WorkloadsParked,
 )
 
-from .fold_pending_preemptions import claim, fold_issued, unclaim, victim_replaced
+from .fold_pending_preemptions import fold_issued, reserve_pending, victim_replaced, withdraw
 from .marks import Mark, stands
 from .queue_status import fold_local_status, fold_status
 from .state import Handler, SchedulerState, is_barred
@@ -80,7 +80,7 @@ def _reserved(state: SchedulerState, event: QuotaReserved, seq: int, at: Micros)
         queue = state.pending.queues[event.cluster_queue]
         state.pending.taken(queue, workload.rank, workload.usage, event.cause)
     if event.preemptions_pending:
-        claim(state, workload, event)  # is looked at first, before what is charged to others
+        reserve_pending(state, workload, event)  # is looked at first, before what is charged to others
     elif (preemptor := workload.record.parent or workload.key) in world.circles.trying:
         world.circles.served(preemptor)
     state.pending.touch(state.pending.queues[event.cluster_queue])
@@ -108,7 +108,7 @@ def _evicted(state: SchedulerState, event: Evicted, _seq: int, at: Micros) -> No
         fold_lifecycle(workload, event, at)
         if event.reason == PREEMPTED and workload.admitted_at is None:
             workload.lost_reservations += 1
-        unclaim(state, workload)
+        withdraw(state, workload)
         reorder(state.world, workload)
         state.touched.append((workload, Mark.LEAVES, event.cause))
 
@@ -155,7 +155,7 @@ def _slice_replaced(state: SchedulerState, event: WorkloadSliceReplaced, seq: in
         return
     before = {fr: amount + new.usage.get(fr, 0) for fr, amount in old.usage.items()}
     carry_over_execution_time(new, old, at)
-    unclaim(state, old)
+    withdraw(state, old)
     release(world, old)
     old.assignment = None
     del world.workloads[old.key]
@@ -264,7 +264,7 @@ def _wake_for_the_rest(
     Where nobody else waits, whoever lacks something lacks what is really free, which is as it was.
     """
     world, tree = state.world, queue.tree
-    if tree is None or not (world.claims or len(queue.waiting) > 1 or len(tree.waiting) > 1):
+    if tree is None or not (world.pending_preemptions or len(queue.waiting) > 1 or len(tree.waiting) > 1):
         return
     held: dict[FlavorResource, int] = {}
     for key in victims:

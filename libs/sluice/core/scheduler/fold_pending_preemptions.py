@@ -1,4 +1,4 @@
-"""Fold of what becomes of pending preemptions (AC6). See `claims`."""
+"""Fold of what becomes of pending preemptions (AC6), as `world.pending_preemptions` has them."""
 
 from collections.abc import Iterable
 
@@ -12,36 +12,36 @@ from .marks import Mark
 from .state import SchedulerState
 
 
-def claim(state: SchedulerState, workload: Workload, event: QuotaReserved) -> None:
+def reserve_pending(state: SchedulerState, workload: Workload, event: QuotaReserved) -> None:
     """Quota was reserved with preemptions pending."""
     world = state.world
     workload.preemptions = PENDING
     workload.victims = _holding(state, event.pending_victims)
-    world.claims.put(workload)
+    world.pending_preemptions.put(workload)
     state.touched.append((workload, Mark.TARGETS, event.cause))
 
 
-def unclaim(state: SchedulerState, workload: Workload) -> None:
+def withdraw(state: SchedulerState, workload: Workload) -> None:
     """The workload waits for nobody any more, e.g. as its reservation has ended."""
     if workload.preemptions:
         touch_victims(state, workload)
-        state.world.claims.discard(workload)
+        state.world.pending_preemptions.discard(workload)
 
 
 def victim_replaced(state: SchedulerState, old: WorkloadKey, new: WorkloadKey) -> None:
     """A new slice has taken the place of a victim: it is to go instead (WS6)."""
-    claims = state.world.claims
-    for claimant in claims.claimants_of(old):
-        victims = {key: None for key in claimant.victims if key != old}
+    preemptions = state.world.pending_preemptions
+    for preemptor in preemptions.preemptors_of(old):
+        victims = {key: None for key in preemptor.victims if key != old}
         victims[new] = None
-        claims.choose(claimant, victims)
+        preemptions.choose(preemptor, victims)
 
 
 def fold_allowed(state: SchedulerState, event: PreemptionsAllowed, seq: int, _at: Micros) -> None:
     workload = state.world.workloads.get(event.workload)
     if workload is not None and workload.preemptions and event.attempt in (0, workload.reservations):
         workload.preemptions_allowed = True
-        state.touched.append((workload, Mark.CLAIMS, seq))
+        state.touched.append((workload, Mark.PREEMPTIONS, seq))
 
 
 def fold_issued(state: SchedulerState, event: PendingPreemptionsIssued, _seq: int, _at: Micros) -> None:
@@ -50,7 +50,7 @@ def fold_issued(state: SchedulerState, event: PendingPreemptionsIssued, _seq: in
         return
     touch_victims(state, workload)
     workload.preemptions = ISSUED
-    state.world.claims.choose(workload, _holding(state, event.victims))
+    state.world.pending_preemptions.choose(workload, _holding(state, event.victims))
     state.touched.append((workload, Mark.TARGETS, event.cause))
 
 
@@ -59,10 +59,10 @@ def _holding(state: SchedulerState, keys: Iterable[WorkloadKey]) -> dict[Workloa
     return {key: None for key in keys if key in workloads and workloads[key].assignment is not None}
 
 
-def touch_victims(state: SchedulerState, claimant: Workload) -> None:
+def touch_victims(state: SchedulerState, preemptor: Workload) -> None:
     """What the queues of the victims may get is reckoned without them."""
     pending, workloads = state.pending, state.world.workloads
-    for key in claimant.victims:
+    for key in preemptor.victims:
         victim = workloads.get(key)
         queue = pending.queues.get(victim.cluster_queue) if victim is not None else None
         if queue is not None:

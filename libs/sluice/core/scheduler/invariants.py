@@ -27,7 +27,7 @@ def violations(state: SchedulerState) -> list[str]:
         *_reservations(state),
         *_usage(state),
         *_queueing(state),
-        *_claims(state),
+        *_pending_preemptions(state),
         *_families(state),
         *_lists(state),
         *_refusals(state),
@@ -63,7 +63,7 @@ def reservation_violations(state: SchedulerState, event: Event) -> list[str]:
             if other.evicted_at is not None and (other.admitted_at is None or event.preemptions_pending):
                 trial.remove(other)
         found = [] if event.preemptions_pending else _now(world, workload, holders)
-        if world.claims:
+        if world.pending_preemptions:
             keep_waiting(Overcommit(trial, tree.members), tree)
             node = world.cluster_queues[event.cluster_queue].node
             found += _exceeded(world, workload, node, "promises of ")
@@ -72,9 +72,9 @@ def reservation_violations(state: SchedulerState, event: Event) -> list[str]:
 
 def _now(world: World, workload: Workload, holders: list[Workload]) -> list[str]:
     with Trial(world) as trial:
-        for claimant in holders:
-            if claimant.preemptions:
-                trial.remove(claimant)
+        for preemptor in holders:
+            if preemptor.preemptions:
+                trial.remove(preemptor)
         return _exceeded(world, workload, world.cluster_queues[workload.cluster_queue].node)
 
 
@@ -131,11 +131,11 @@ def _usage(state: SchedulerState) -> Iterator[str]:
             yield f"{node.path()} uses {node.usage}, but {expected} is charged"
 
 
-def _claims(state: SchedulerState) -> Iterator[str]:
+def _pending_preemptions(state: SchedulerState) -> Iterator[str]:
     """Whoever waits with a reservation waits for live reservations, all of them leaving once it is told."""
     world = state.world
-    listed = {key for claimants in world.claims.by_queue.values() for key in claimants}
-    for key in sorted({*listed, *world.claims.due}):
+    listed = {key for preemptors in world.pending_preemptions.by_queue.values() for key in preemptors}
+    for key in sorted({*listed, *world.pending_preemptions.due}):
         if key not in world.workloads:
             yield f"{key} waits for victims, but does not exist"
     for key, workload in world.workloads.items():
@@ -143,7 +143,7 @@ def _claims(state: SchedulerState) -> Iterator[str]:
             yield f"{key}: preemptions {workload.preemptions or 'none'}, which the index does not know"
         if not workload.preemptions:
             if workload.victims:
-                yield f"{key} waits for {list(workload.victims)} without a claim"
+                yield f"{key} waits for {list(workload.victims)} without pending preemptions"
             continue
         if workload.assignment is None or workload.admitted_at is not None:
             yield f"{key} waits for victims without waiting with a reservation"

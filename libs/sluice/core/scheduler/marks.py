@@ -46,7 +46,7 @@ class Mark:
     """As `TURN`; and what is due for those siblings that have quota."""
     SLICE: Final = 1 << 14
     """The slice that is to replace it, if any, depends on what has happened."""
-    CLAIMS: Final = 1 << 15
+    PREEMPTIONS: Final = 1 << 15
     """Its pending preemptions, if any, may be allowed now, or not any more."""
     INPUT: Final = 1 << 16
     """An input has changed what it holds, or may hold."""

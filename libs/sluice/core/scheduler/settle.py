@@ -29,7 +29,7 @@ from sluice.core.world.workload_slices import successor
 from sluice.events.base import Micros
 
 from . import settle_preemption_history
-from .fold_pending_preemptions import unclaim
+from .fold_pending_preemptions import withdraw
 from .marks import Mark
 from .placement import place, place_all
 from .settle_config import settle_config
@@ -40,7 +40,7 @@ _OWN_CHARGE: Final = Mark.RELEASED | Mark.RESIZED | Mark.FREED | Mark.LOWERED
 _SHARED_CHARGE: Final = Mark.RESERVED | Mark.SHARES
 _PLACE: Final = Mark.QUEUES | Mark.ASKS
 _FAMILY: Final = Mark.GONE | Mark.VARIANTS | Mark.TURN | Mark.STANDS
-_SELDOM: Final = Mark.TARGETS | Mark.CLAIMS | Mark.INPUT
+_SELDOM: Final = Mark.TARGETS | Mark.PREEMPTIONS | Mark.INPUT
 
 
 def settle(state: SchedulerState, at: Micros) -> None:
@@ -67,7 +67,7 @@ def settle(state: SchedulerState, at: Micros) -> None:
         if what & _SELDOM:
             if what & Mark.TARGETS and workload.preemptions:
                 targets_chosen(state, workload, cause)
-            if what & Mark.CLAIMS and workload.preemptions:
+            if what & Mark.PREEMPTIONS and workload.preemptions:
                 refresh_due(state, workload, cause)
             if what & Mark.INPUT:
                 _forget_preemptions(state, workload, cause, had_quota or not what & Mark.GONE)
@@ -83,7 +83,7 @@ def _charge(state: SchedulerState, workload: Workload, what: int, cause: int) ->
         if workload.assignment is None:
             return
         if workload.preemptions:
-            unclaim(state, workload)
+            withdraw(state, workload)
         release(world, workload)
         workload.assignment = None
     if what & Mark.SHARES:
@@ -108,13 +108,13 @@ def _has_company(world: World, workload: Workload) -> bool:
 
 def _wake(state: SchedulerState, workload: Workload, cause: int, flavors: Iterable[str]) -> None:
     """Quota of *workload* was freed: tell its tree, and the preemptor that waits for it."""
-    pending, claims = state.pending, state.world.claims
+    pending, preemptions = state.pending, state.world.pending_preemptions
     queue = pending.queues.get(workload.cluster_queue)
     if queue is not None:
         pending.wake(queue, cause, flavors)
     if workload.assignment is None:
         pending.victim_gone(workload.key)
-    if claims:
+    if preemptions:
         if workload.assignment is None:
             victim_gone(state, workload.key, cause)
         if queue is not None and queue.tree is not None:
@@ -127,7 +127,7 @@ def _flavors(state: SchedulerState, workload: Workload) -> Iterable[str]:
     What may be preempted by fair share, and what is promised to whom, depends on more than one flavor.
     """
     world = state.world
-    if world.claims or world.config.fair_sharing.enable or not workload.usage:
+    if world.pending_preemptions or world.config.fair_sharing.enable or not workload.usage:
         return (ANY,)
     return [flavor for flavor, _ in workload.usage]
 

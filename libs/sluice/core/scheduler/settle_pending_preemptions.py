@@ -13,48 +13,48 @@ from .marks import Mark
 from .state import SchedulerState
 
 
-def targets_chosen(state: SchedulerState, claimant: Workload, cause: int) -> None:
-    """Who is to go for *claimant* was chosen."""
-    if claimant.victims:
-        touch_victims(state, claimant)
-        # They can be larger than what is needed of them: the rest is free as planned (see `promises`).
-        state.pending.wake(state.pending.queues[claimant.cluster_queue], cause)
-    refresh_due(state, claimant, cause)
-    if claimant.preemptions == ISSUED and not claimant.victims:
-        _end(state, claimant, cause)
+def targets_chosen(state: SchedulerState, preemptor: Workload, cause: int) -> None:
+    """Who is to go for *preemptor* was chosen."""
+    if preemptor.victims:
+        touch_victims(state, preemptor)
+        # They can be larger than what is needed of them: the rest is free as planned (see `overcommit`).
+        state.pending.wake(state.pending.queues[preemptor.cluster_queue], cause)
+    refresh_due(state, preemptor, cause)
+    if preemptor.preemptions == ISSUED and not preemptor.victims:
+        _end(state, preemptor, cause)
 
 
 def victim_gone(state: SchedulerState, key: WorkloadKey, cause: int) -> None:
     """The workload has no quota any more: who waits for it waits for one less."""
-    for claimant in state.world.claims.gone(key):
-        if claimant.preemptions == ISSUED and not claimant.victims:
-            _end(state, claimant, cause)
+    for preemptor in state.world.pending_preemptions.gone(key):
+        if preemptor.preemptions == ISSUED and not preemptor.victims:
+            _end(state, preemptor, cause)
 
 
-def _end(state: SchedulerState, claimant: Workload, cause: int) -> None:
+def _end(state: SchedulerState, preemptor: Workload, cause: int) -> None:
     """Nobody is in its way any more: the reservation is one like all others."""
     world = state.world
-    world.claims.discard(claimant)
-    recharge(world, claimant)
-    state.touched.append((claimant, Mark.DUE | Mark.STANDS, cause))
-    after = successor(world, claimant.key) if world.replacements else None
+    world.pending_preemptions.discard(preemptor)
+    recharge(world, preemptor)
+    state.touched.append((preemptor, Mark.DUE | Mark.STANDS, cause))
+    after = successor(world, preemptor.key) if world.replacements else None
     if after is not None:
         state.touched.append((after, Mark.QUEUES, cause))
 
 
 def quota_freed(state: SchedulerState, tree: CohortQueues, cause: int) -> None:
     """In *tree* there is more: who waits to preempt there may need nobody's going any more."""
-    claims = state.world.claims
-    for name in sorted(tree.members.keys() & claims.by_queue.keys()):
-        for claimant in claims.by_queue[name].values():
-            if claimant.key not in claims.due or not may_issue(state.world, claimant):
-                refresh_due(state, claimant, cause)
+    preemptions = state.world.pending_preemptions
+    for name in sorted(tree.members.keys() & preemptions.by_queue.keys()):
+        for preemptor in preemptions.by_queue[name].values():
+            if preemptor.key not in preemptions.due or not may_issue(state.world, preemptor):
+                refresh_due(state, preemptor, cause)
 
 
-def refresh_due(state: SchedulerState, claimant: Workload, cause: int) -> None:
+def refresh_due(state: SchedulerState, preemptor: Workload, cause: int) -> None:
     """Note whether pending preemptions may be issued now, or perhaps need nobody to go."""
-    due = state.world.claims.due
-    if may_issue(state.world, claimant) or needs_nobody(state.world, claimant):
-        due[claimant.key] = cause
+    due = state.world.pending_preemptions.due
+    if may_issue(state.world, preemptor) or needs_nobody(state.world, preemptor):
+        due[preemptor.key] = cause
     else:
-        due.pop(claimant.key, None)
+        due.pop(preemptor.key, None)

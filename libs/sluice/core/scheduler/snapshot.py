@@ -174,7 +174,7 @@ def _freeze(state: SchedulerState) -> _State:
         statuses=state.statuses,
         local_statuses=state.local_statuses,
         circles=list(world.circles.dump()),
-        issuing=sorted(world.claims.due.items()),
+        issuing=sorted(world.pending_preemptions.due.items()),
     )
 
 
@@ -273,7 +273,7 @@ def _thaw(data: _State) -> SchedulerState:
         queue_status.refresh_local(state, key)
     world.circles.load(data.circles)
     _thaw_verdicts(state, data)
-    world.claims.due = dict(data.issuing)
+    world.pending_preemptions.due = dict(data.issuing)
     state.not_ready = dict.fromkeys(data.not_ready)
     state.lifecycle = due.rebuild(world, data.at)
     return state
@@ -291,7 +291,7 @@ def _thaw_workload(state: SchedulerState, item: Any) -> None:
         *(cluster_queue, active, assignment, charged, *plain, dict.fromkeys(victims)),
     )
     if workload.preemptions:
-        world.claims.put(workload)
+        world.pending_preemptions.put(workload)
     world.workloads[key] = workload
     if record.replaces is not None:
         world.replacements[record.replaces] = key

@@ -100,14 +100,14 @@ def new_state() -> SchedulerState:
         return is_common(world, peers)
 
     def key_of(workload: Workload) -> tuple[object, ...]:
-        key = peer_key(world, workload)
+        key = class_key(world, workload)
         shared = enabled(world.config.feature_gates, SCHEDULING_EQUIVALENCE_HASHING)
         return key if shared else (*key, workload.uid)
 
     return SchedulerState(world=world, pending=QueueManager(key_of, rank_of, least_of, common))
 
 
-def peer_key(world: World, workload: Workload) -> tuple[object, ...]:
+def class_key(world: World, workload: Workload) -> tuple[object, ...]:
     """Return what makes workloads equal to the scheduler; all that `equivalence_key` leaves out included.
 
     Variants of different jobs are equal too. What depends on siblings is in the key: whether one is barred,
@@ -143,7 +143,7 @@ def _gates(workload: Workload) -> tuple[str, ...]:
 
 
 def is_barred(key: tuple[object, ...]) -> bool:
-    """Is this `peer_key` one of those whom freed capacity cannot help?"""
+    """Is this `class_key` one of those whom freed capacity cannot help?"""
     return key[0] == BARRED
 
 

@@ -27,7 +27,7 @@ def give_back(state: State, workload: WorkloadView) -> None:
         return
     count_locally(workload, -1)
     del queue.workloads[workload.key]
-    queue.claimants.pop(workload.key, None)
+    queue.preemptors.pop(workload.key, None)
     if workload.victims:
         set_victims(state, workload, ())
     if workload.promised_to:
@@ -47,7 +47,7 @@ def promised(state: State, queue: ClusterQueueView) -> dict[FlavorResource, int]
     It is charged beside what they have, so that the queue may have reserved more than there is.
     """
     total: dict[FlavorResource, int] = {}
-    for preemptor in map(state.workloads.__getitem__, queue.claimants):
+    for preemptor in map(state.workloads.__getitem__, queue.preemptors):
         if waits_for_victims(state, queue, preemptor):
             add(total, preemptor.charge)
     return total
@@ -55,7 +55,7 @@ def promised(state: State, queue: ClusterQueueView) -> dict[FlavorResource, int]
 
 def waits_for_victims(state: State, queue: ClusterQueueView, workload: WorkloadView) -> bool:
     """Is its quota only promised: are those that have it to be preempted, or have not stopped yet (AC6)?"""
-    if workload.key not in queue.claimants or workload.evicted:
+    if workload.key not in queue.preemptors or workload.evicted:
         return False
     return workload.preemptions_pending or bool(leaving_victims(state, workload))
 
@@ -95,7 +95,7 @@ def _stays(state: State, key: WorkloadKey) -> bool:
 def replace_victim(state: State, old: WorkloadView, new: WorkloadView) -> None:
     """A new slice has taken the place of a victim: it is to go instead (WS6)."""
     for queue in state.cluster_queues.values():
-        for preemptor in map(state.workloads.__getitem__, queue.claimants):
+        for preemptor in map(state.workloads.__getitem__, queue.preemptors):
             if old.key in preemptor.victims:
                 victims = [new.key if key == old.key else key for key in preemptor.victims]
                 set_victims(state, preemptor, victims)

@@ -94,7 +94,7 @@ class WorkloadView:
     """The latest of its reservations whose checks were asked for, from 1."""
     requeue_count: int = 0
     requeue_at: Micros | None = None
-    peers: tuple[object, ...] | None = None
+    class_key: tuple[object, ...] | None = None
     """What it shares with those that are equal to it to the scheduler; made when needed."""
     order_at: Micros | None = None
     """Queues by this time instead of its creation: of the eviction that sent it back."""
@@ -221,7 +221,7 @@ class ClusterQueueView:
     reservation: dict[FlavorResource, int] = field(default_factory=dict)
     usage: dict[FlavorResource, int] = field(default_factory=dict)
     """Of `reservation`, what is admitted."""
-    claimants: dict[WorkloadKey, None] = field(default_factory=dict)
+    preemptors: dict[WorkloadKey, None] = field(default_factory=dict)
     """Those whose quota was reserved beside that of others, who were to be preempted first (AC6)."""
     active: "ActiveState | None" = None
     reserved_message: str = ""

@@ -36,7 +36,7 @@ _FOLD = 12
 
 Rows = dict[str, bytes]
 
-_Peers = tuple[str, int, tuple[tuple[str, int], ...], str]
+_ClassKey = tuple[str, int, tuple[tuple[str, int], ...], str]
 _History = list[tuple[int, int, AnyEvent]]
 
 
@@ -89,7 +89,7 @@ def _queue_name(found: WorkloadView | LocalQueueView) -> str | None:
 
 _WORKLOAD = _Record(
     WorkloadView,
-    without=("peers", "history"),
+    without=("class_key", "history"),
     local_queue=(str, lambda w: w.local_queue.key),
     cluster_queue=(str | None, _queue_name),
     beside=(str | None, lambda w: None if w.beside is None else w.beside.key),
@@ -100,7 +100,7 @@ _CLUSTER_QUEUE = _Record(
     ClusterQueueView,
     without=("order",),
     local_queues=(list[str], lambda q: list(q.local_queues)),
-    verdicts=(list[tuple[_Peers, PendingReason]], lambda q: list(q.verdicts.items())),
+    verdicts=(list[tuple[_ClassKey, PendingReason]], lambda q: list(q.verdicts.items())),
 )
 _JOB = _Record(JobView, workloads=(list[str], lambda j: list(j.workloads)))
 
@@ -263,7 +263,7 @@ class _Reader:
         queue = self._view.cluster_queues[key] = ClusterQueueView(part.name)
         _CLUSTER_QUEUE.fill(queue, part, but=("local_queues", "verdicts"))
         queue.local_queues = {local: self._view.local_queues[local] for local in part.local_queues}
-        queue.verdicts = {peers: self._verdicts.setdefault(said, said) for peers, said in part.verdicts}
+        queue.verdicts = {key: self._verdicts.setdefault(said, said) for key, said in part.verdicts}
         return queue
 
     def _cluster(self, name: str) -> ClusterQueueView:
@@ -284,7 +284,7 @@ class _Workloads(Shelf[Any, WorkloadView]):
 _FIELDS = [f.name for f in dataclasses.fields(WorkloadView)]
 _PEERS, _LOCAL, _QUEUE, _PENDING, _BESIDE, _VARIANTS, _HISTORY = (
     _FIELDS.index(name)
-    for name in ("peers", "local_queue", "cluster_queue", "pending", "beside", "variants", "history")
+    for name in ("class_key", "local_queue", "cluster_queue", "pending", "beside", "variants", "history")
 )
 _EMPTIES = [
     (index, f.default_factory())

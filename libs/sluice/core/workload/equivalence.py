@@ -5,11 +5,11 @@ selector look at. Not in it, because it is no part of the record or can change w
 the effective priority, reclaimable pods, opened preemption gates and earlier evictions. Combine the key
 with those that matter:
 
-    peers = (equivalence_key(record), workload.priority, ...)
+    key = (equivalence_key(record), workload.priority, ...)
 
 Creation time is left out on purpose: the queue looks at the oldest first, and what the older one may
 preempt includes what a newer one may. So is the concurrent-admission parent: variants of different jobs are
-equal, and what rests on siblings must be in the combined key (`state.peer_key`). A variant is never equal to
+equal, and what rests on siblings must be in the combined key (`state.class_key`). A variant is never equal to
 a workload of its own, as it alone has variants' preemption gate: what each may use differs while the feature
 gate is off.
 """

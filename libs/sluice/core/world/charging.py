@@ -18,8 +18,8 @@ def charge(world: World, workload: Workload) -> dict[FlavorResource, int]:
     """Return what the workload's assignment charges now.
 
     While a slice and the one that is to replace it both have quota, the old one is charged for both: what
-    either of them needs. So the job is one to those who could preempt it (WS6). A claim (AC6) is charged to
-    who made it: the new slice has only what it needs beyond the old one.
+    either of them needs. So the job is one to those who could preempt it (WS6). With preemptions pending
+    (AC6) the new slice is charged itself, for what it needs beyond the old one.
     """
     parent = workload.record.parent
     if parent is not None:

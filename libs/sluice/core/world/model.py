@@ -91,7 +91,7 @@ class World:
     """Workload slice -> the one that is to replace it. Derived from the records, never dumped."""
     families: dict[WorkloadKey, dict[WorkloadKey, Workload]] = field(default_factory=dict)
     """Parent -> its variants. Derived from the workloads, never dumped."""
-    claims: PendingPreemptions = field(default_factory=PendingPreemptions)
+    pending_preemptions: PendingPreemptions = field(default_factory=PendingPreemptions)
     """Who waits with a reservation for whom to go. Derived from the workloads, never dumped."""
     circles: PreemptionHistory = field(default_factory=PreemptionHistory)
     """Who has preempted whom, so that no preemptions go round in a circle."""

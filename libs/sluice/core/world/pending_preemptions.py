@@ -76,7 +76,7 @@ class PendingPreemptions:
             del preemptor.victims[victim]
         return list(awaiting.values())
 
-    def claimants_of(self, victim: WorkloadKey) -> list[Workload]:
+    def preemptors_of(self, victim: WorkloadKey) -> list[Workload]:
         return list(self._awaited.get(victim, {}).values())
 
     def _drop(self, victim: WorkloadKey, preemptor: Workload) -> None:

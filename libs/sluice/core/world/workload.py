@@ -85,7 +85,7 @@ class Workload:
     waits_on: bool = False
     """A variant whose gate closed while its victims were leaving: it waits for what they leave."""
     victims: dict[WorkloadKey, None] = field(default_factory=dict)
-    """Those who are to go and still hold quota. In no meaningful order; changed by `claims` only."""
+    """Those who are to go and still hold quota. In no order; changed by `PendingPreemptions` only."""
     deactivated_for: str = ""
     """Why the system, and not a user, set `active` to false; until the eviction that follows from it."""
     deactivated_message: str = ""
@@ -100,7 +100,7 @@ class Workload:
     identity: str = ""
     """Kept by `variants.queue_identity`. Derived from the record, never dumped."""
     equivalence: str = ""
-    """Kept by `state.peer_key`. Derived from the record, never dumped."""
+    """Kept by `state.class_key`. Derived from the record, never dumped."""
 
     @property
     def in_turn(self) -> bool:

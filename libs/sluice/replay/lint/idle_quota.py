@@ -35,7 +35,7 @@ def idle(state: SchedulerState, *, settled: bool = False) -> Iterator[str]:
     pending, world = state.pending, state.world
     if not settled and (pending.busy or state.lifecycle.due):
         return
-    if not settled and any(may_issue(world, world.workloads[key]) for key in world.claims.due):
+    if not settled and any(may_issue(world, world.workloads[key]) for key in world.pending_preemptions.due):
         return
     if blocks_admission(world.config) and state.not_ready:
         return
@@ -195,7 +195,7 @@ def _of_siblings(world: World, workload: Workload, fr: FlavorResource) -> int:
         and other.cluster_queue == workload.cluster_queue
         and not other.preemptions
         and other.evicted_at is None
-        and not world.claims.claimants_of(other.key)
+        and not world.pending_preemptions.preemptors_of(other.key)
     )
 
 

@@ -128,7 +128,7 @@ def _undisturbed(state: SchedulerState, preemptor: Workload, queue: ClusterQueue
         if any(one.workload is not preemptor for one in waits.holding()):
             return False
     for name, other in tree.members.items():
-        if any(other != preemptor.key for other in world.claims.by_queue.get(name, ())):
+        if any(other != preemptor.key for other in world.pending_preemptions.by_queue.get(name, ())):
             return False
         policy = world.cluster_queues[name].spec.preemption
         if other.classes and (policy is None or policy.reclaim_within_cohort != "Any"):
@@ -240,7 +240,7 @@ def unneeded(state: SchedulerState) -> Iterator[tuple[WorkloadKey, str]]:
     as not even that gets in where more is in use than there is.
     """
     world = state.world
-    for name, preemptors in world.claims.by_queue.items():
+    for name, preemptors in world.pending_preemptions.by_queue.items():
         queue, pending = world.cluster_queues.get(name), state.pending.queues.get(name)
         if queue is None or pending is None or pending.tree is None or pending.tree.waiting:
             continue

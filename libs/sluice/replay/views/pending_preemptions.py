@@ -62,10 +62,10 @@ def _holding_back(world: World, preemptor: Workload) -> list[str]:
 def preemptors_in(state: SchedulerState, cq: ClusterQueue) -> Iterator[Workload]:
     """Yield the preemptors of the queue's cohort tree, by queue and age."""
     world, root = state.world, cq.node.root()
-    for name in sorted(world.claims.by_queue):
+    for name in sorted(world.pending_preemptions.by_queue):
         queue = world.cluster_queues.get(name)
         if queue is not None and queue.node.root() is root:
-            yield from sorted(world.claims.by_queue[name].values(), key=lambda w: w.uid)
+            yield from sorted(world.pending_preemptions.by_queue[name].values(), key=lambda w: w.uid)
 
 
 def checks_wait(world: World, workload: Workload) -> bool:
@@ -145,7 +145,7 @@ def reservation_words(world: World, workload: Workload) -> str:
 def victim_words(world: World, workload: Workload) -> str:
     """Return who is going to preempt it, "" when nobody is."""
     found = []
-    for preemptor in sorted(world.claims.claimants_of(workload.key), key=lambda w: w.uid):
+    for preemptor in sorted(world.pending_preemptions.preemptors_of(workload.key), key=lambda w: w.uid):
         checks = _holding_back(world, preemptor)
         if preemptor.preemptions == PENDING:
             when = f" when {_all(checks, 'allows', 'allow')} it" if checks else ""

@@ -39,7 +39,7 @@ def queue_summary(state: SchedulerState, queue: ClusterQueue) -> dict[str, Any]:
     """Return a cluster queue's numbers per flavor and resource."""
     waiting = state.pending.queues.get(queue.name)
     node = queue.node
-    preemptors = list(state.world.claims.by_queue.get(queue.name, {}).values())
+    preemptors = list(state.world.pending_preemptions.by_queue.get(queue.name, {}).values())
     rows = {}
     for fr in sorted(node.quotas):
         flavor, resource = fr

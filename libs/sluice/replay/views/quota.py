@@ -35,9 +35,9 @@ def queue_plain(cell: CellState, queue: ClusterQueueView) -> Plain:
 def _used(cell: CellState, queue: ClusterQueueView, flavor: str = "") -> Plain:
     """Return what the queue uses (of a flavor), and what it is promised beside that (AC6)."""
     reserved = {fr: n for fr, n in queue.reservation.items() if flavor in ("", fr[0])}
-    claimed = {fr: n for fr, n in promised(cell.view, queue).items() if flavor in ("", fr[0])}
-    found: Plain = {"used": amounts({fr: n - claimed.get(fr, 0) for fr, n in reserved.items()})}
-    return found | ({"promised": amounts(claimed)} if claimed else {})
+    only_promised = {fr: n for fr, n in promised(cell.view, queue).items() if flavor in ("", fr[0])}
+    found: Plain = {"used": amounts({fr: n - only_promised.get(fr, 0) for fr, n in reserved.items()})}
+    return found | ({"promised": amounts(only_promised)} if only_promised else {})
 
 
 def cohort_plain(cell: CellState, name: str) -> Plain:
@@ -46,18 +46,18 @@ def cohort_plain(cell: CellState, name: str) -> Plain:
     spec = cell.view.cohorts.get(name)
     above = spec.parent_name if spec is not None else ""
     used: dict[tuple[str, str], int] = {}
-    claimed: dict[tuple[str, str], int] = {}
+    only_promised: dict[tuple[str, str], int] = {}
     for queue in members(cell.view, name):
         add(used, queue.reservation)
-        add(claimed, promised(cell.view, queue))
-    subtract(used, claimed)
+        add(only_promised, promised(cell.view, queue))
+    subtract(used, only_promised)
     shown = [(f["name"], r["name"]) for f in status["flavorsReservation"] for r in f["resources"]]
     return {
         **({"parent": above} if above else {}),
         "clusterQueues": status["clusterQueues"],
         "nominal": _totals(status["nominalQuota"]),
         "used": {f"{f}/{r}": format_value(r, used.get((f, r), 0)) for f, r in shown},
-        **({"promised": amounts(claimed)} if claimed else {}),
+        **({"promised": amounts(only_promised)} if only_promised else {}),
     }
 
 

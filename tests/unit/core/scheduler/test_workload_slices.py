@@ -139,7 +139,7 @@ def taken_back(cell: Cell, count: int = 2) -> None:
     assert released == ([key("new")] if reserved else [])
     assert admitted(events) == evicted(events) == []
     assert key("new") not in cell.state.world.workloads
-    assert not cell.state.world.claims.due
+    assert not cell.state.world.pending_preemptions.due
     old = cell.workload("old")
     assert old.admitted_at is not None
     assert old.pods_ready_at == ready is not None

@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 
 from sluice.api import kueue
+from sluice.core.views.equivalence import class_key
 from sluice.core.views.holding import recharge_all
-from sluice.core.views.peers import peers_of
 from sluice.core.views.records import ActiveState, LocalQueueView
 from sluice.core.views.state import State
 from sluice.core.workload.charges import gives_back
@@ -90,16 +90,16 @@ def _forget(state: State, local: LocalQueueView) -> None:
     queue = local.cluster_queue
     if queue is None or not queue.verdicts or not local.pending:
         return
-    left = {peers_of(state, state.workloads[key]): None for key in local.pending}
+    left = {class_key(state, state.workloads[key]): None for key in local.pending}
     for other in queue.local_queues.values():
         if other is local or other.spec is None or stopped(other.spec.stop_policy):
             continue
         for key in other.pending:
-            left.pop(peers_of(state, state.workloads[key]), None)
+            left.pop(class_key(state, state.workloads[key]), None)
             if not left:
                 return
-    for peers in left:
-        queue.verdicts.pop(peers, None)
+    for said in left:
+        queue.verdicts.pop(said, None)
 
 
 def _detach(state: State, local: LocalQueueView) -> None:

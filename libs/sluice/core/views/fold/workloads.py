@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from sluice.core.slices.responses import SLICE_REPLACED
+from sluice.core.views.equivalence import class_key
 from sluice.core.views.holding import (
     charge_beside,
     charged,
@@ -17,7 +18,6 @@ from sluice.core.views.holding import (
     set_victims,
     stands_alone,
 )
-from sluice.core.views.peers import peers_of
 from sluice.core.views.present.slices import is_slice
 from sluice.core.views.records import JobView, PendingReason, WorkloadView
 from sluice.core.views.state import State
@@ -113,7 +113,7 @@ def _updated(state: State, event: WorkloadUpdated, seq: int, at: Micros) -> None
         state.slices[workload.key] = None
     else:
         state.slices.pop(workload.key, None)
-    workload.peers = None
+    workload.class_key = None
     # Another spec, another verdict.
     workload.pending = None
     workload.generation += 1
@@ -171,7 +171,7 @@ def _reserved(state: State, event: QuotaReserved, seq: int, at: Micros) -> None:
     workload.requeue_at = workload.order_at = None
     queue.workloads[workload.key] = None
     if event.preemptions_pending:
-        queue.claimants[workload.key] = None
+        queue.preemptors[workload.key] = None
     add(queue.reservation, workload.charge)
     recharge_family(state, workload, queue)
     workload.local_queue.reserving += 1
@@ -245,7 +245,7 @@ def _released(state: State, event: QuotaReleased, seq: int, at: Micros) -> None:
     workload.charge = {}
     workload.beside = None
     workload.reclaimable = reclaimable
-    workload.peers = None
+    workload.class_key = None
     workload.released_at = at
     if "PodsReady" in workload.conditions:
         condition(workload, "PodsReady", False, ev.WAIT_FOR_START, ev.WAIT_FOR_START_MESSAGE, at)
@@ -414,7 +414,7 @@ def _parked(state: State, event: WorkloadsParked, seq: int, at: Micros) -> None:
             verdicts = queue.verdicts
             if len(verdicts) > _VERDICTS_LIMIT + 2 * queue.pending:
                 verdicts.clear()
-            verdicts[peers_of(state, workload)] = verdict
+            verdicts[class_key(state, workload)] = verdict
 
 
 def _preemption_issued(state: State, event: PreemptionIssued, seq: int, at: Micros) -> None:
@@ -442,7 +442,7 @@ def _reclaimable(state: State, event: ReclaimablePodsUpdated, seq: int, at: Micr
     workload = told(state, event, seq, at)
     if workload is not None:
         workload.reclaimable = dict(event.pods)
-        workload.peers = None
+        workload.class_key = None
         recharge(state, workload)
 
 

@@ -42,7 +42,7 @@ from sluice.events.variants import (
     VariantDeleted,
 )
 
-from .promises import preemptions_text
+from .preemptions import preemptions_text
 
 GATE_CLEARED = "AdmissionGateCleared"
 UPDATED = "UpdatedWorkload"

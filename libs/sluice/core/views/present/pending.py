@@ -3,7 +3,7 @@
 from sluice.api import kueue
 from sluice.core.variants.decide import why_inactive
 from sluice.core.variants.state import Family, Variant, policy_of, restricted
-from sluice.core.views.peers import peers_of, why_barred, yields
+from sluice.core.views.equivalence import class_key, why_barred, yields
 from sluice.core.views.records import ClusterQueueView, PendingReason, WorkloadView
 from sluice.core.views.state import State
 from sluice.core.workload.pending_reasons import (
@@ -187,7 +187,7 @@ def _recorded(view: State, workload: WorkloadView) -> PendingReason | None:
     queue = local.cluster_queue
     if queue is None:
         return own if own is not None and own.seq >= max(local.changed_seq, view.settings_seq) else None
-    shared = queue.verdicts.get(peers_of(view, workload)) if queue.verdicts else None
+    shared = queue.verdicts.get(class_key(view, workload)) if queue.verdicts else None
     since = max(queue.changed_seq, view.settings_seq)
     if own is not None and own.seq < max(local.changed_seq, since):
         own = None

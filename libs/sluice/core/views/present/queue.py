@@ -30,13 +30,15 @@ def cluster_queue_status(view: State, queue: ClusterQueueView) -> Status:
     What is only promised is told apart: others use it still, and lend it to nobody.
     """
     nominal = nominal_quota(queue)
-    claimed = promised(view, queue) if queue.claimants else {}
+    only_promised = promised(view, queue) if queue.preemptors else {}
     return {
         "conditions": [_active(queue.active or _assumed(queue))],
         "pendingWorkloads": sum(_pending(local) for local in queue.local_queues.values()),
         "reservingWorkloads": len(queue.workloads),
         "admittedWorkloads": queue.admitted,
-        "flavorsReservation": _flavors(nominal, queue.reservation, borrowing=True, claimed=claimed),
+        "flavorsReservation": _flavors(
+            nominal, queue.reservation, borrowing=True, only_promised=only_promised
+        ),
         "flavorsUsage": _flavors(nominal, queue.usage, borrowing=True),
     }
 
@@ -51,7 +53,7 @@ def local_queue_status(view: State, queue: LocalQueueView) -> Status:
     nominal = nominal_quota(cluster_queue) if cluster_queue is not None else {}
     reservation: dict[FlavorResource, int] = {}
     usage: dict[FlavorResource, int] = {}
-    claimed: dict[FlavorResource, int] = {}
+    only_promised: dict[FlavorResource, int] = {}
     elsewhere: dict[str, int] = {}
     for holder, workload in _holding(view, queue):
         if holder is not cluster_queue:
@@ -60,14 +62,14 @@ def local_queue_status(view: State, queue: LocalQueueView) -> Status:
         if workload.admitted_at is not None:
             add(usage, workload.charge)
         elif waits_for_victims(view, holder, workload):
-            add(claimed, workload.charge)
+            add(only_promised, workload.charge)
     others = [{"name": name, "reservingWorkloads": count} for name, count in sorted(elsewhere.items())]
     return {
         "conditions": [_active(queue.active or _assumed_local(queue))],
         "pendingWorkloads": _pending(queue),
         "reservingWorkloads": queue.reserving,
         "admittedWorkloads": queue.admitted,
-        "flavorsReservation": _flavors(nominal, reservation, borrowing=False, claimed=claimed),
+        "flavorsReservation": _flavors(nominal, reservation, borrowing=False, only_promised=only_promised),
         "flavorsUsage": _flavors(nominal, usage, borrowing=False),
         **({"inOtherClusterQueues": others} if others else {}),
     }
@@ -97,20 +99,20 @@ def cohort_status(view: State, name: str) -> Status:
     nominal: dict[FlavorResource, int] = {}
     reservation: dict[FlavorResource, int] = {}
     usage: dict[FlavorResource, int] = {}
-    claimed: dict[FlavorResource, int] = {}
+    only_promised: dict[FlavorResource, int] = {}
     queues = members(view, name)
     for queue in queues:
         add(nominal, nominal_quota(queue))
         add(reservation, queue.reservation)
         add(usage, queue.usage)
-        add(claimed, promised(view, queue))
+        add(only_promised, promised(view, queue))
     for cohort in (name, *descendants(view, name)):
         spec = view.cohorts.get(cohort)
         add(nominal, _nominal(spec.resource_groups) if spec is not None else {})
     return {
         "clusterQueues": [queue.name for queue in queues],
         "nominalQuota": _flavors(nominal, nominal, borrowing=False),
-        "flavorsReservation": _flavors(nominal, reservation, borrowing=False, claimed=claimed),
+        "flavorsReservation": _flavors(nominal, reservation, borrowing=False, only_promised=only_promised),
         "flavorsUsage": _flavors(nominal, usage, borrowing=False),
     }
 
@@ -158,21 +160,21 @@ def _nominal(groups: Iterable[ResourceGroup]) -> dict[FlavorResource, int]:
 
 
 def _flavors(
-    nominal: Totals, totals: Totals, *, borrowing: bool, claimed: Totals = MappingProxyType({})
+    nominal: Totals, totals: Totals, *, borrowing: bool, only_promised: Totals = MappingProxyType({})
 ) -> list[Status]:
     """Group totals by flavor; flavors with quota first, in their order, then those that only have usage.
 
-    *claimed*: what of the totals is only promised, and neither used nor borrowed yet.
+    *only_promised*: what of the totals is only promised, and neither used nor borrowed yet.
     """
     flavors: dict[str, list[Status]] = {}
     for flavor, resource in _ordered(nominal, totals):
         total = totals.get((flavor, resource), 0)
         entry: Status = {"name": resource, "total": format_value(resource, total)}
         if borrowing:
-            in_use = total - claimed.get((flavor, resource), 0)
+            in_use = total - only_promised.get((flavor, resource), 0)
             borrowed = max(0, in_use - nominal.get((flavor, resource), 0))
             entry["borrowed"] = format_value(resource, borrowed)
-        if waits := claimed.get((flavor, resource), 0):
+        if waits := only_promised.get((flavor, resource), 0):
             entry["promised"] = format_value(resource, waits)
         flavors.setdefault(flavor, []).append(entry)
     return [{"name": name, "resources": resources} for name, resources in flavors.items()]

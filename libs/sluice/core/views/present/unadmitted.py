@@ -15,7 +15,7 @@ from sluice.core.workload.admission_checks import (
 from sluice.core.workload.pending_reasons import WAITING_FOR_PREEMPTED
 from sluice.core.world.inadmissible import Reason
 
-from .promises import pending_preemptions
+from .preemptions import pending_preemptions
 
 
 def check_states(workload: WorkloadView) -> list[CheckState]:

@@ -1,4 +1,4 @@
-"""Which workloads the scheduler's verdict is shared by, as in its own state (SC2, `state.peer_key`)."""
+"""Which workloads the scheduler's verdict is shared by, as in its own state (SC2, `state.class_key`)."""
 
 from sluice.api.labels import GATE_CONCURRENT_ADMISSION as GATE
 from sluice.core.workload.equivalence import equivalence_key
@@ -10,12 +10,12 @@ from .records import WorkloadView
 from .state import State
 
 
-def peers_of(view: State, workload: WorkloadView) -> object:
+def class_key(view: State, workload: WorkloadView) -> object:
     """Return what is the same for workloads of a cluster queue that the scheduler cannot tell apart."""
-    own = workload.peers
+    own = workload.class_key
     if own is None:
         record = workload.record
-        own = workload.peers = (
+        own = workload.class_key = (
             equivalence_key(record),
             effective_priority(record, view.config),
             tuple(sorted(workload.reclaimable.items())),

@@ -5,6 +5,7 @@ import contextlib
 import secrets
 import time
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import structlog
@@ -23,6 +24,8 @@ from sluice.rights.parties import Party, parties
 from sluice.rights.roles import RolesError, parties_of, read
 
 from .config import Config
+from .ingress import Ingress
+from .meter import Meter
 
 ASK_S = 5.0
 BURST = 10
@@ -33,25 +36,8 @@ TOO_MANY, MAY_NOT, NOBODY = 429, 403, 503
 log = structlog.get_logger("sluice.gate")
 
 
-class Allowance:
-    """How many consumers a party may still make now."""
-
-    def __init__(self, per_s: float) -> None:
-        self._per_s, self._most = per_s, per_s * BURST
-        self._left, self._at = self._most, time.monotonic()
-
-    def take(self) -> bool:
-        now = time.monotonic()
-        self._left = min(self._most, self._left + (now - self._at) * self._per_s)
-        self._at = now
-        if self._left < 1:
-            return False
-        self._left -= 1
-        return True
-
-
 class Gate:
-    """Serves until *stop*. It keeps nothing: any number of gates share the requests."""
+    """Serves until *stop*. It keeps nothing but rates: any number of gates share the requests."""
 
     def __init__(self, cell: CellConfig, config: Config) -> None:
         self.names, self.replicas = Cell(cell.cell), cell.replicas
@@ -59,7 +45,8 @@ class Gate:
         self._config = config
         self._roles, self._read = Path(config.roles), 0
         self._parties = self._known()
-        self._allowances: dict[str, Allowance] = {}
+        self._allowances: dict[str, Meter] = {}
+        self._ingress = Ingress(cell.nats_url, cell.cell, config.replicas)
         self._prefix = self.names.subject("gate.")
         self._link = Link(cell.nats_url, "gate", sink=self._sink, on_connect=self._connected)
         self._responder = Responder(cell.nats_url, f"gate-{cell.instance}")
@@ -86,6 +73,7 @@ class Gate:
                 if self._roles.stat().st_mtime_ns != self._read:
                     try:
                         self._parties = self._known()
+                        await self._ingress.serve(self._parties.values())
                         log.info("roles read", parties=sorted(self._parties))
                     except RolesError as error:
                         log.error("roles not read, the earlier ones hold", error=str(error))
@@ -95,13 +83,14 @@ class Gate:
             watching = asyncio.create_task(self._watch_roles())
             self._tasks.add(watching)
         await self._link.connection()
+        await self._ingress.serve(self._parties.values())
         await self._responder.open_in_the_end()
         await self._responder.offer(
             "sluice-gate",
             __version__,
             f"What parties may ask of JetStream in the Sluice cell {self.names.name}",
             {"cell": self.names.name, "instance": self.instance},
-            lambda: {"role": "serving", "passed": self.passed, "refused": self.refused},
+            self._stats,
         )
         await self._responder.endpoint("health", self.names.control("gate", "health"), self._health)
         log.info("serving", instance=self.instance, parties=sorted(self._parties))
@@ -109,7 +98,17 @@ class Gate:
         for task in self._tasks:
             task.cancel()
         await self._responder.close()
+        await self._ingress.close()
         await self._link.close()
+
+    def _stats(self) -> dict[str, Any]:
+        return {
+            "role": "serving",
+            "passed": self.passed,
+            "refused": self.refused,
+            "taken": self._ingress.taken,
+            "notTaken": self._ingress.refused,
+        }
 
     async def _health(self, _: bytes) -> bytes:
         return msgspec.json.encode({"service": "gate", "instance": self.instance, "role": "serving"})
@@ -143,17 +142,19 @@ class Gate:
             self.refused += 1
             log.warning("refused", party=user, request=asked[:200], why=judgement.why)
             return refusal(MAY_NOT, judgement.why)
-        if asked.startswith("CONSUMER.CREATE.") and not self._allowance(user).take():
+        if asked.startswith("CONSUMER.CREATE.") and (wait_s := self._wait_s(user)):
             self.refused += 1
-            return refusal(TOO_MANY, "too many consumers; try again later")
+            return refusal(TOO_MANY, f"too many consumers; try again in {wait_s:.2f} s", wait_s)
         self.passed += 1
         try:
             return await self._asked(connection, judgement)
         except (EventLogError, ConnectionError, TimeoutError) as error:
             return refusal(NOBODY, str(error) or "no answer")
 
-    def _allowance(self, user: str) -> Allowance:
-        return self._allowances.setdefault(user, Allowance(self._config.consumers_per_s))
+    def _wait_s(self, user: str) -> float:
+        """Return how long a party has to wait until it may make another consumer."""
+        per_s = self._config.consumers_per_s
+        return self._allowances.setdefault(user, Meter(per_s, per_s * BURST)).take(time.monotonic())
 
     async def _asked(self, connection: Connection, judgement: Forward | Make) -> bytes:
         if isinstance(judgement, Make):

@@ -12,6 +12,7 @@ __all__ = [
     "StaleSequenceError",
     "StepTooLargeError",
     "StreamMismatchError",
+    "TooManyMessagesError",
     "UnansweredError",
 ]
 
@@ -63,6 +64,14 @@ class AppendRefusedError(EventLogError):
     def __init__(self, subject: str, code: int, detail: str) -> None:
         super().__init__(f"{subject}: refused ({code}): {detail}")
         self.subject, self.code, self.detail = subject, code, detail
+
+
+class TooManyMessagesError(AppendRefusedError):
+    """More messages than this user may send; nothing was written, and may be in *retry_after_s*."""
+
+    def __init__(self, subject: str, code: int, detail: str, retry_after_s: float) -> None:
+        super().__init__(subject, code, detail)
+        self.retry_after_s = retry_after_s
 
 
 class SequenceGapError(EventLogError):

@@ -27,6 +27,10 @@ class Names:
         """Return the subject of a bucket's key, or of many."""
         return f"$KV.{self.bucket_prefix}{what}.{keys}"
 
+    def party(self, user: str) -> str:
+        """Return what stands before what a party says or asks when it comes to the gate."""
+        return f"{self.prefix}party.{user}."
+
     @property
     def snapshots(self) -> str:
         return f"OBJ_{self.bucket_prefix}snapshots"

@@ -4,8 +4,9 @@ Services are the cell's own code: they share the account that has the log, each 
 Everybody else is a *party* with an account of its own, from which only what is imported leads out: answers
 come back into the party's own account, wherever a request wants them sent, and nobody sees another's inbox.
 
-What a party says that carries its own right on its subject goes straight to the log. What it asks of
-JetStream goes through the gate: a consumer with a subject to deliver to could write what the party may not.
+What a party says that carries its own right on its subject goes straight to the log; what has limits, as a
+team's jobs, is offered to the gate. What a party asks of JetStream goes through the gate, too: a consumer
+with a subject to deliver to could write what the party may not.
 
 Standard library only, as `deploy/nats/make_users.py` runs it without anything installed.
 """
@@ -15,7 +16,7 @@ from dataclasses import dataclass, field
 
 from .names import API, Names, escaped
 
-__all__ = ["BUDGET", "Party", "Service", "account_of", "controller_user", "parties", "services"]
+__all__ = ["BUDGET", "Bounds", "Party", "Service", "account_of", "controller_user", "parties", "services"]
 
 BUDGET = "sluice.dev/budget"
 """A controller that is a service: it answers how budgets stand, and saves what it has computed."""
@@ -32,6 +33,22 @@ class Service:
 
 
 @dataclass(frozen=True)
+class Bounds:
+    """What the gate holds the messages of a party to, before they are in the log."""
+
+    kinds: tuple[str, ...] = ()
+    """Events that it may say of its jobs; all if there are none."""
+    queues: tuple[str, ...] = ()
+    """Local queues that its jobs may name: `name`, or `namespace/name`; all if there are none."""
+    per_s: float = 0
+    """Messages a second, in the long run; 0: as many as come."""
+    burst: int = 0
+    """Messages at once; 0: those of a second."""
+    max_bytes: int = 0
+    """Most bytes of a message; 0: as the cell takes them."""
+
+
+@dataclass(frozen=True)
 class Party:
     """One that is not the cell's own, in an account of its own."""
 
@@ -39,14 +56,16 @@ class Party:
     what: str
     says: tuple[str, ...] = ()
     """Subjects that lead out of its account by themselves."""
+    offers: tuple[str, ...] = ()
+    """Subjects of which the gate looks at each message, and puts it in the log under an id of the party's."""
+    bounds: Bounds = Bounds()
+    """Of what it offers."""
     reads: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Streams that it may read, and which subjects of them; `>` is all."""
     makes: tuple[str, ...] = ()
     """Buckets that the gate makes for it, if they are lost: `claims`."""
     removes: tuple[str, ...] = ()
     """Keys of buckets that it may take back without a trace: `heartbeats` subjects."""
-    max_payload: int = 0
-    """Most bytes of a message; 0: as the server has it."""
 
 
 def account_of(user: str) -> str:
@@ -144,19 +163,7 @@ def services(cell: str, controllers: Iterable[str] = ()) -> Iterator[Service]:
         f"{names.prefix}api.>",
         f"{names.prefix}query.>",
     )
-    readable = [names.log, *(names.bucket(what) for what in ("dispatch", "checks", "claims", "heartbeats"))]
-    asked = ("STREAM.INFO.{}", "STREAM.MSG.GET.{}", "CONSUMER.CREATE.{}.>", "CONSUMER.INFO.{}.*")
-    yield _service(
-        "gate",
-        "The gate: looks at what parties ask of JetStream, and asks it for them",
-        [
-            *(API + form.format(stream) for stream in readable for form in (*asked, "CONSUMER.DELETE.{}.*")),
-            *making(names.bucket("claims"), names.bucket("heartbeats")),
-            f"{API}STREAM.PURGE.{names.bucket('heartbeats')}",
-        ],
-        f"{names.prefix}gate.>",
-        f"{names.prefix}control.gate.*",
-    )
+    yield _gate(names)
     yield Service(
         "keeper",
         "For `sluice log prepare`, after an update: the only one that may change the settings of the log",
@@ -176,6 +183,24 @@ def services(cell: str, controllers: Iterable[str] = ()) -> Iterator[Service]:
         ]
         what = f"The controller {BUDGET}: budgets, computed from the log"
         yield _service(controller_user(BUDGET), what, publish, f"{names.prefix}query.budgets")
+
+
+def _gate(names: Names) -> Service:
+    readable = [names.log, *(names.bucket(what) for what in ("dispatch", "checks", "claims", "heartbeats"))]
+    asked = ("STREAM.INFO.{}", "STREAM.MSG.GET.{}", "CONSUMER.CREATE.{}.>", "CONSUMER.INFO.{}.*")
+    return _service(
+        "gate",
+        "The gate: looks at what parties ask and offer, and asks and says it for them",
+        [
+            *(API + form.format(stream) for stream in readable for form in (*asked, "CONSUMER.DELETE.{}.*")),
+            *making(names.bucket("claims"), names.bucket("heartbeats")),
+            f"{API}STREAM.PURGE.{names.bucket('heartbeats')}",
+            f"{names.prefix}job.>",
+        ],
+        f"{names.prefix}gate.>",
+        f"{names.prefix}party.>",
+        f"{names.prefix}control.gate.*",
+    )
 
 
 def _controller_says(names: Names, controller: str) -> list[str]:
@@ -227,12 +252,18 @@ def _jobs(names: Names, namespaces: Sequence[str]) -> list[str]:
     return [f"{names.prefix}job.{escaped(name, '%', '_')}.>" for name in namespaces]
 
 
-def publishers(
-    names: Names, user: str, what: str, namespaces: Sequence[str] = (), *, follows: bool, max_payload: int = 0
+def publishers(names: Names, user: str, what: str) -> Party:
+    """Return a system that submits jobs of everybody, and follows them."""
+    reads = {names.log: (">",), names.bucket("dispatch"): (">",)}
+    return Party(user, what, says=tuple(_jobs(names, ())), reads=reads)
+
+
+def teams(
+    names: Names, user: str, what: str, namespaces: Sequence[str], bounds: Bounds, *, follows: bool = False
 ) -> Party:
-    """Return a team or system that submits jobs; *follows*: it reads the log and dispatch, of everybody."""
+    """Return a team, which submits jobs of its *namespaces*; *follows*: it reads the log, of everybody."""
     reads = {names.log: (">",), names.bucket("dispatch"): (">",)} if follows else {}
-    return Party(user, what, says=tuple(_jobs(names, namespaces)), reads=reads, max_payload=max_payload)
+    return Party(user, what, offers=tuple(_jobs(names, namespaces)), bounds=bounds, reads=reads)
 
 
 def operators(names: Names, user: str, what: str) -> Party:
@@ -281,10 +312,7 @@ def parties(cell: str, controllers: Iterable[str] = ()) -> Iterator[Party]:
     names = Names(cell)
     yield executors(names, "agent", "Agents and other executors: run what dispatch says, and report it")
     yield publishers(
-        names,
-        "upstream",
-        "Upstream systems: publish job events, and may follow what becomes of them",
-        follows=True,
+        names, "upstream", "Upstream systems: publish job events, and may follow what becomes of them"
     )
     yield operators(names, "admin", "People who run the cell: the whole `sluice` command")
     yield viewers(names, "viewer", "People who look: `sluice get`, `describe`, `log`, `status`")

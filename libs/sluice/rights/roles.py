@@ -16,13 +16,14 @@ from sluice.api.yaml import plain_documents
 from .names import Names
 from .parties import (
     BUDGET,
+    Bounds,
     Party,
     Service,
     controllers_of_checks,
     executors,
     operators,
-    publishers,
     services,
+    teams,
     viewers,
 )
 from .server_config import render
@@ -54,8 +55,21 @@ class User(
     """Of a controller of admission checks: its name, as AdmissionChecks have it."""
     follows: bool = False
     """Of a team: whether it may read the log and dispatch, of everybody."""
+    queues: list[str] = []
+    """Of a team: local queues that its jobs may name, `name` or `namespace/name`; none are all."""
+    rate: Annotated[float, msgspec.Meta(ge=0)] = 0
+    """Of a team: messages a second, in the long run; 0: as many as come."""
+    burst: Annotated[int, msgspec.Meta(ge=0)] = 0
+    """Of a team with a rate: messages at once; 0: those of a second."""
     max_payload: Annotated[int, msgspec.Meta(ge=0)] = 0
-    """Of a team: most bytes of a message; 0: as the server takes them."""
+    """Of a team: most bytes of a message; 0: as the cell takes them."""
+
+    @property
+    def bounds(self) -> Bounds:
+        """What its messages are held to."""
+        return Bounds(
+            queues=tuple(self.queues), per_s=self.rate, burst=self.burst, max_bytes=self.max_payload
+        )
 
 
 class Roles(
@@ -115,6 +129,14 @@ def check(roles: Roles) -> None:
             raise RolesError(f"{where}: the names of services are theirs: {', '.join(sorted(inside))}")
         if user.role == "team" and not user.namespaces:
             raise RolesError(f"{where}: a team has namespaces")
+        if user.role != "team" and (user.bounds != Bounds() or user.follows):
+            raise RolesError(f"{where}: queues, rate, burst, maxPayload and follows are a team's")
+        for queue in user.queues:
+            namespace, slash, name = queue.rpartition("/")
+            if not name or (slash and namespace not in user.namespaces):
+                raise RolesError(f"{where}: the queue {queue!r} is in none of its namespaces")
+        if user.burst and not user.rate:
+            raise RolesError(f"{where}: a burst belongs to a rate")
         if (user.role == "controller") != bool(user.controller):
             raise RolesError(f"{where}: a controller of checks, and nobody else, names a controller")
         if bad := [key for key in user.keys if not _KEY.fullmatch(key)]:
@@ -139,9 +161,7 @@ def _party(names: Names, user: User) -> Party:
             return operators(names, user.name, "Runs the cell: the whole `sluice` command")
         case "team":
             what = f"A team: jobs of {', '.join(user.namespaces)}"
-            return publishers(
-                names, user.name, what, user.namespaces, follows=user.follows, max_payload=user.max_payload
-            )
+            return teams(names, user.name, what, user.namespaces, user.bounds, follows=user.follows)
         case "executor":
             what = f"Executors: jobs of {', '.join(user.namespaces) or 'all namespaces'}"
             return executors(names, user.name, what, user.namespaces)

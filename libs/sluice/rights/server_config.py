@@ -17,6 +17,9 @@ HEAD = """\
 # its own: what leads out of it is imported, and what comes back cannot be sent anywhere else.
 """
 
+MOST_OFFERED = 2 * 1024 * 1024
+"""Most bytes of a message of a party that is looked at; of larger ones than 1 MiB no cell makes anything."""
+
 ANSWERED_ONCE = ("STREAM.INFO.*", "STREAM.MSG.GET.*", "STREAM.CREATE.*", "STREAM.PURGE.*")
 GATE_REQUESTS = (*ANSWERED_ONCE, "CONSUMER.CREATE.>", "CONSUMER.INFO.*.*", "CONSUMER.DELETE.*.*")
 """What of JetStream's API goes to the gate."""
@@ -44,11 +47,12 @@ def render(
     lines += ["    ]", "  }"]
     for party in others:
         # JetStream is off in this account: it says so, and clients ask the gate instead.
-        publish = (*party.says, f"{API}>", f"{GATED}>")
+        publish = (*party.says, *party.offers, f"{API}>", f"{GATED}>")
         lines += [f"  # {party.what}.", f"  {account_of(party.user)} {{", "    users: ["]
         lines += [*_user(_logins(party.user, keys), publish, ("_INBOX.>", "$SRV.>"), answers=False), "    ]"]
-        if party.max_payload:
-            lines.append(f"    limits: {{max_payload: {party.max_payload}}}")
+        if party.offers:
+            # The gate says what is wrong with more than the party may; this bounds what it has to look at.
+            lines.append(f"    limits: {{max_payload: {MOST_OFFERED}}}")
         lines += ["    imports: [", *(f"      {line}" for line in _imports(names, party)), "    ]", "  }"]
     return "\n".join([*lines, "}"]) + "\n"
 
@@ -96,10 +100,11 @@ def _exports(names: Names, party: Party) -> list[str]:
         f'{{service: "{API}CONSUMER.MSG.NEXT.{stream}.*", response_type: stream, response_threshold: "5m"}}'
         for stream in party.reads
     ]
+    own = f"accounts: [{account_of(party.user)}]"
     if party.reads or party.makes:
-        lines.append(
-            f'{{service: "{names.prefix}gate.{party.user}.>", accounts: [{account_of(party.user)}]}}'
-        )
+        lines.append(f'{{service: "{names.prefix}gate.{party.user}.>", {own}}}')
+    if party.offers:
+        lines.append(f'{{service: "{names.party(party.user)}>", {own}}}')
     return lines
 
 
@@ -109,6 +114,10 @@ def _imports(names: Names, party: Party) -> list[str]:
         return f'{{service: {{account: SLUICE, subject: "{subject}"}}{to}}}'
 
     lines = [imported(subject) for subject in party.says]
+    lines += [
+        imported(names.party(party.user) + subject.removeprefix(names.prefix), subject)
+        for subject in party.offers
+    ]
     if party.reads or party.makes:
         gate = f"{names.prefix}gate.{party.user}."
         lines += [imported(gate + request, GATED + request) for request in GATE_REQUESTS]

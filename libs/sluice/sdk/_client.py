@@ -27,7 +27,7 @@ from sluice.events.job import (
 )
 from sluice.local.cell_directory import nearest
 from sluice.log.contract import Ack
-from sluice.log.errors import EventLogError, StaleSequenceError, UnansweredError
+from sluice.log.errors import EventLogError, StaleSequenceError, TooManyMessagesError, UnansweredError
 from sluice.log.nats import jetstream_api as api
 from sluice.log.nats.jetstream import JetStreamLog, read_ack
 from sluice.log.nats.kv import Bucket
@@ -43,6 +43,9 @@ from ._waiting import JobState, Waiter
 DEFAULT_URL = "nats://127.0.0.1:4222"
 BULK = 500
 """Messages published before an acknowledgement is waited for, in bulk."""
+
+ANSWERS_S = 5.0
+"""How long they may take before those that are not acknowledged are published again, one by one."""
 
 
 class Submitted(NamedTuple):
@@ -162,9 +165,11 @@ class AsyncClient:
             waiting.append((job, message_id, subject, reply, future))
         connection.write(b"".join(frames))
         done = []
+        # One patience for all: what was on its way through somebody who died is not answered, any of it.
+        until = time.monotonic() + min(self.timeout_s, ANSWERS_S)
         for job, message_id, subject, reply, future in waiting:
             try:
-                frame = await connection.answer(reply, future, self.timeout_s)
+                frame = await connection.answer(reply, future, max(0.001, until - time.monotonic()))
                 ack = read_ack(subject, None, frame.payload)
                 done.append(Submitted(job.namespace, job.name, ack.seq, ack.duplicate))
             except (EventLogError, ConnectionError, TimeoutError):
@@ -285,6 +290,12 @@ class AsyncClient:
                     detail = f"{error or 'no answer'}; is there {where}?"
                     raise NotPublishedError(f"{namespace}/{name}", event_type, detail) from error
                 await asyncio.sleep(0.1)
+            except TooManyMessagesError as error:
+                if time.monotonic() + error.retry_after_s >= deadline:
+                    raise NotPublishedError(
+                        f"{namespace}/{name}", event_type, error.detail, error.retry_after_s
+                    ) from error
+                await asyncio.sleep(error.retry_after_s)
             except EventLogError as error:
                 raise NotPublishedError(f"{namespace}/{name}", event_type, str(error)) from error
 

@@ -18,11 +18,15 @@ class ManifestError(SdkError, ValueError):
 
 
 class NotPublishedError(SdkError):
-    """The log did not take a message; it may be published again with the same message id."""
+    """The log did not take a message; it may be published again with the same message id.
 
-    def __init__(self, job: str, event_type: str, detail: str) -> None:
+    `retry_after_s`: when, if this user has sent more than it may; 0 otherwise.
+    """
+
+    def __init__(self, job: str, event_type: str, detail: str, retry_after_s: float = 0.0) -> None:
         super().__init__(f"{event_type} of job {job} was not published: {detail}")
         self.job, self.event_type, self.detail = job, event_type, detail
+        self.retry_after_s = retry_after_s
 
 
 class RejectedError(SdkError):

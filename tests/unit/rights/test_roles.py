@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from sluice.log.nats.nkeys import new_seed, public_of, read_seed, sign
+from sluice.rights.parties import Bounds
 from sluice.rights.roles import Roles, RolesError, User, config_of, dumped, parties_of, read
 
 KEY = "U" + "A" * 55
@@ -39,6 +40,12 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
         "[{name: blue, role: viewer, controller: x}]",
         "[{name: blue, role: viewer, keys: [SUAAAA]}]",
         "[{name: blue, role: king}]",
+        "[{name: blue, role: viewer, queues: [a]}]",
+        "[{name: blue, role: executor, rate: 1}]",
+        "[{name: blue, role: team, namespaces: [blue], queues: [red/a]}]",
+        "[{name: blue, role: team, namespaces: [blue], queues: ['']}]",
+        "[{name: blue, role: team, namespaces: [blue], burst: 3}]",
+        "[{name: blue, role: team, namespaces: [blue], rate: -1}]",
         "[{name: blue, role: viewer, keyes: []}]",
         "[" * 100,
         "3",
@@ -55,11 +62,16 @@ def test_a_team_gets_its_namespaces() -> None:
     """In subjects a name is one token, whatever it holds."""
     team = User(name="blue", role="team", namespaces=["blue", "a.>"], keys=[KEY], max_payload=5)
     (party,) = parties_of(roles(team))
-    assert party.says == ("sluice.main.job.blue.>", "sluice.main.job.a%2E%3E.>")
+    assert party.says == ()
+    assert party.offers == ("sluice.main.job.blue.>", "sluice.main.job.a%2E%3E.>")
+    assert party.bounds == Bounds(max_bytes=5)
     assert party.reads == {}
     text = config_of(roles(team), {"cert_file": "/x"})
     assert f"nkey: {KEY}" in text
-    assert "limits: {max_payload: 5}" in text
+    own = "sluice.main.party.blue.job.blue.>"
+    assert '{service: "sluice.main.party.blue.>", accounts: [BLUE]}' in text
+    imported = f'{{service: {{account: SLUICE, subject: "{own}"}}, to: "sluice.main.job.blue.>"}}'
+    assert imported in text
     assert 'cert_file: "/x"' in text
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from sluice.cli.kit.errors import EXIT_UNAVAILABLE, CliError
 from sluice.events.codec import encode_message
 from sluice.events.job import JobEvent
-from sluice.log.errors import EventLogError
+from sluice.log.errors import AppendRefusedError, EventLogError
 from sluice.log.nats.jetstream import HEADER_ROOM, read_ack
 from sluice.protocol.query import Object
 from sluice.protocol.subjects import Cell, job_suffix
@@ -63,6 +63,8 @@ async def publish(api: Api, suffix: str, event_type: str, about: str, data: Any)
     try:
         frame = await api.connection.request(subject, payload, {"Nats-Msg-Id": message_id}, ANSWER_S)
         return read_ack(subject, None, frame.payload).seq
+    except AppendRefusedError as error:
+        raise CliError(f"{event_type} of {about} was refused: {error.detail}") from None
     except (EventLogError, ConnectionError, TimeoutError) as error:
         raise CliError(
             f"the log did not take {event_type} of {about}: {error or type(error).__name__}",

@@ -16,7 +16,7 @@ from sluice.core.workload.limit_ranges import encode as encode_resources
 from .fields import named_queue, queue_field
 from .job_request import JobRequest, is_plain, job_request, resources_of
 
-__all__ = ["Submission", "parse", "template_digest"]
+__all__ = ["Submission", "parse", "queue_named_in", "template_digest"]
 
 JobManifest = batch_v1.Job | sluice_v1.Job | ray.RayCluster | ray.RayJob | jobset.JobSet
 
@@ -60,6 +60,16 @@ def parse(data: msgspec.Raw | bytes, namespace: str, name: str) -> Submission | 
         kind = getattr(manifest, "kind", type(manifest).__name__)
         return (not_supported("kind", kind, dict.fromkeys(job.__name__ for job in _KINDS)),)
     return _mismatch(manifest, namespace, name) or Submission(manifest, _editable(manifest))
+
+
+def queue_named_in(data: msgspec.Raw | bytes) -> tuple[str, str]:
+    """Return the queue that `parse` would find in a manifest, "" if none, and the field that names it.
+
+    Raises:
+        InvalidError: it would find no manifest.
+    """
+    manifest = decode_json(data)
+    return named_queue(manifest), queue_field(manifest)
 
 
 def _mismatch(manifest: JobManifest, namespace: str, name: str) -> tuple[FieldError, ...]:

@@ -18,6 +18,7 @@ from sluice.log.errors import (
     LogUnavailableError,
     MessageTooLargeError,
     StaleSequenceError,
+    TooManyMessagesError,
     UnansweredError,
 )
 from sluice.protocol.subjects import Cell
@@ -45,6 +46,7 @@ class PubError(msgspec.Struct, frozen=True):
     code: int = 0
     err_code: int = 0
     description: str = ""
+    retry_after_s: float = 0.0
 
 
 class PubAck(msgspec.Struct, frozen=True):
@@ -72,6 +74,8 @@ def read_ack(subject: str, expected: int | None, payload: bytes) -> Ack:
         raise StaleSequenceError(subject, expected or 0, int(actual) if actual.isdigit() else None)
     if failure.code == 503:
         raise UnansweredError(subject, failure.description)
+    if failure.code == 429:
+        raise TooManyMessagesError(subject, failure.err_code, failure.description, failure.retry_after_s)
     raise AppendRefusedError(subject, failure.err_code, failure.description)
 
 

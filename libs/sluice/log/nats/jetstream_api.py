@@ -143,9 +143,11 @@ def _taken(answer: dict[str, Any], name: str) -> None:
         raise AppendRefusedError(name, error.get("err_code", 0), error.get("description", ""))
 
 
-def refusal(code: int, why: str) -> bytes:
-    """Return an answer in the API's form that says no; *code* is HTTP's."""
-    error = {"code": code, "err_code": 10_000 + code, "description": why}
+def refusal(code: int, why: str, retry_after_s: float = 0.0) -> bytes:
+    """Return an answer in the API's form that says no; *code* is HTTP's, *retry_after_s* when to retry."""
+    error: dict[str, Any] = {"code": code, "err_code": 10_000 + code, "description": why}
+    if retry_after_s:
+        error["retry_after_s"] = round(retry_after_s, 3)
     return msgspec.json.encode({"type": "io.nats.jetstream.api.v1.error", "error": error})
 
 

@@ -88,6 +88,11 @@ def _certificates(place: AuthPlace, cell: str, hosts: tuple[str, ...]) -> None:
 )
 @click.option("--controller", default="", metavar="NAME", help="Of a controller of admission checks.")
 @click.option("--follows", is_flag=True, help="A team that may read the log and dispatch, of everybody.")
+@click.option(
+    "-q", "--queue", "queues", multiple=True, help="Local queue that a team's jobs may name; may be repeated."
+)
+@click.option("--rate", type=click.FloatRange(0), default=0.0, help="Messages a second that a team may send.")
+@click.option("--burst", type=click.IntRange(0), default=0, help="... and how many of them at once.")
 @click.option("--max-payload", type=click.IntRange(0), default=0, help="Most bytes of a team's message.")
 @_server_option()
 def add(
@@ -95,18 +100,20 @@ def add(
     directory: str,
     role: str,
     namespaces: tuple[str, ...],
+    queues: tuple[str, ...],
     controller: str,
-    follows: bool,
-    max_payload: int,
     server_pid: str | None,
+    **more: object,
 ) -> None:
     """Add a user, with a key of its own.
 
-    A team publishes jobs of its namespaces, and of no others. Executors run jobs of theirs, or of all.
+    A team publishes jobs of its namespaces, and of no others: to its queues, if any are named, and as often
+    and as large as it may. Executors run jobs of theirs, or of all.
 
     \b
     Examples:
       sluice auth add blue --role team -n blue -n blue-dev
+      sluice auth add red --role team -n red -q red/batch --rate 50 --burst 500 --max-payload 100000
       sluice auth add gpu --role executor
       sluice auth add licences --role controller --controller example.com/licences
       sluice auth add bob --role viewer
@@ -120,9 +127,9 @@ def add(
         "name": "check_sluice_dev_budget" if service else name,
         "role": "service" if service else role,
         "namespaces": list(namespaces),
+        "queues": list(queues),
         "controller": "" if service else controller,
-        "follows": follows,
-        "maxPayload": max_payload,
+        **{"maxPayload" if key == "max_payload" else key: value for key, value in more.items()},
     }
     user = msgspec.convert(fields, User)
     # Checked before a key is made of it.

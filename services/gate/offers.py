@@ -1,0 +1,104 @@
+"""What the gate lets parties say of their jobs. No input or output: a message in, what to do with it out."""
+
+from typing import NamedTuple
+
+from sluice.api.errors import FieldError, InvalidError, aggregate, forbidden, required
+from sluice.core.slices.submission import queue_named_in
+from sluice.core.workload.inputs import bounded, cloud_event
+from sluice.events.codec import CloudEvent
+from sluice.log.nats.protocol import headers_of
+from sluice.protocol.subjects import job_of
+from sluice.rights.gate_policy import covers
+from sluice.rights.parties import Bounds, Party
+
+__all__ = ["Refused", "Taken", "judge_offer", "owned_id"]
+
+MAY_NOT, MALFORMED, TOO_LARGE = 403, 400, 413
+ID, EXPECTED = "Nats-Msg-Id", "Nats-Expected-Last-Subject-Sequence"
+OF_THE_SERVER = "Nats-Request-Info"
+"""Says which account a message was imported from."""
+ID_CHARACTERS = 200
+"""More of an id is not taken: the server remembers each for two minutes."""
+_NONE: dict[str, str] = {}
+
+
+class Taken(NamedTuple):
+    """It may be said, on its own subject and with these headers."""
+
+    headers: dict[str, str]
+
+
+class Refused(NamedTuple):
+    """Why not; *code* is HTTP's."""
+
+    code: int
+    why: str
+
+
+def owned_id(user: str, message_id: str) -> str:
+    """Return the id under which the log has a message of a party: nobody else's begins so."""
+    return f"{user}/{message_id}"
+
+
+def judge_offer(party: Party, prefix: str, suffix: str, header: bytes, payload: bytes) -> Taken | Refused:
+    """Return what is to be done with what a party says on *suffix*; *prefix*: the cell's."""
+    if not any(covers(pattern, prefix + suffix) for pattern in party.offers):
+        return Refused(MAY_NOT, f"{party.user} may not publish {suffix[:200]}")
+    job = job_of(suffix)
+    if job is None:
+        return Refused(MALFORMED, f"{suffix[:200]}: want job.<namespace>.<name>")
+    bounds = party.bounds
+    if bounds.max_bytes and len(payload) > bounds.max_bytes:
+        why = f"the message has {len(payload)} bytes, {party.user} may send {bounds.max_bytes} at most"
+        return Refused(TOO_LARGE, why)
+    if (bounds.kinds or bounds.queues) and (wrong := _wrong(party.user, bounds, job, payload)):
+        return wrong
+    return _headers(party.user, header) if header else Taken(_NONE)
+
+
+def _headers(user: str, header: bytes) -> Taken | Refused:
+    """Keep what has a meaning for the message alone; with others a message can remove, delay or copy some."""
+    kept = {}
+    for name, value in headers_of(header).items():
+        if name == ID:
+            if len(value) > ID_CHARACTERS:
+                return Refused(MALFORMED, f"{ID}: at most {ID_CHARACTERS} characters")
+            kept[ID] = owned_id(user, value)
+        elif name == EXPECTED:
+            kept[EXPECTED] = value
+        elif name.lower().startswith("nats-") and name != OF_THE_SERVER:
+            return Refused(MAY_NOT, f"{user} may not use the header {name[:100]}")
+    return Taken(kept)
+
+
+def _wrong(user: str, bounds: Bounds, job: str, payload: bytes) -> Refused | None:
+    """Return what is wrong with the content, None if nothing is.
+
+    It is read as the slice-aggregator does, by the same code: what that would read otherwise could name
+    another queue. What cannot be read is refused here, for the same reason.
+    """
+    event = cloud_event(payload)
+    if not isinstance(event, CloudEvent):
+        return Refused(MALFORMED, aggregate(event))
+    if bounds.kinds and event.type not in bounds.kinds:
+        why = f"{user} may not say {event.type[:100]} of a job, only {', '.join(bounds.kinds)}"
+        return Refused(MAY_NOT, why)
+    if bounds.queues and event.type == "JobSubmitted":
+        try:
+            name, field = queue_named_in(event.data or b"null")
+        except InvalidError as error:
+            return Refused(MALFORMED, aggregate(bounded(error.errors)))
+        if wrong := _wrong_queue(user, bounds, job.partition("/")[0], name, field):
+            return Refused(MAY_NOT, str(wrong))
+    return None
+
+
+def _wrong_queue(user: str, bounds: Bounds, namespace: str, name: str, field: str) -> FieldError | None:
+    if not name:
+        return required(field)
+    if name in bounds.queues or f"{namespace}/{name}" in bounds.queues:
+        return None
+    own = ", ".join(bounds.queues)
+    return forbidden(
+        field, f"the queue {name[:100]!r} of namespace {namespace!r} is not one of {user}'s: {own}"
+    )

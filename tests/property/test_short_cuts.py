@@ -38,7 +38,7 @@ def test_short_cuts_lead_to_the_same_place(monkeypatch: pytest.MonkeyPatch) -> N
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Overcommit, "have_all_gone", lambda _self, _gone=(): False)
             assert found == is_free(admission, entry, gone)
-        if admission.overcommit is not None and have_all_gone(admission.overcommit, gone):
+        if admission.overcommit and have_all_gone(admission.overcommit, gone):
             asked["free"] += 1
         return found
 
@@ -46,7 +46,7 @@ def test_short_cuts_lead_to_the_same_place(monkeypatch: pytest.MonkeyPatch) -> N
         """Whoever is not asked whether it fits, as its targets were just found, does."""
         assert not admission._overlaps(entry)
         assert admission._fits_beside_promises(entry)
-        asked["taken beside others"] += admission.overcommit is not None
+        asked["taken beside others"] += bool(admission.overcommit)
         take(admission, entry)
 
     def more(woken: Woken, entry: Entry) -> bool:

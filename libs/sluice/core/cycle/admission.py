@@ -65,8 +65,8 @@ class Admission:
         self.trial = Trial(world)
         self.withheld = WithheldQuota(self.trial)
         """What is not lent to others, as it is for those that wait."""
-        self.overcommit: Overcommit | None = None
-        """What others of the tree wait for, if any do: their victims are out of the tree."""
+        self.overcommit = Overcommit(self.trial, ())
+        """What others of the tree wait for: their victims are out of the tree."""
         self.skipped_preemptions: dict[str, int] = {}
         self.recomputations: dict[str, str] = {}
 
@@ -76,24 +76,19 @@ class Admission:
         `but`: the preemptor that is looked at first. What it waits for would be lifted at once.
         """
         self._world.circles.planned.clear()
-        if self._world.pending_preemptions or tree.waiting:
-            overcommit = Overcommit(self.trial, tree.members)
-            keep_waiting(overcommit, tree, but)
-            self.overcommit = overcommit if overcommit else None
+        self.overcommit = Overcommit(self.trial, tree.members)
+        keep_waiting(self.overcommit, tree, but)
 
     def lift(self, waiting: Preemptor) -> None:
         """Keep nothing for this preemptor for now."""
-        if self.overcommit is not None:
-            self.overcommit.lift(waiting)
-            if not self.overcommit:
-                self.overcommit = None  # what is not promised at all needs no second look
+        self.overcommit.lift(waiting)
+        if not self.overcommit:
+            self.overcommit.pending = False
 
     def keep(
         self, waiting: Preemptor, node: Node, beside: Mapping[FlavorResource, int] | None = None
     ) -> None:
         """Keep what it waits for, see `Overcommit.keep`."""
-        if self.overcommit is None:
-            self.overcommit = Overcommit(self.trial, ())
         self.overcommit.keep(waiting, node, beside)
 
     def reconcile(self, entry: Entry) -> None:
@@ -102,7 +97,6 @@ class Admission:
         It has to take their place, then, or do without: see `overcommit`.
         """
         overcommit = self.overcommit
-        assert overcommit is not None
         if not overcommit.pending:
             self._look_beside(entry)
             return
@@ -117,14 +111,12 @@ class Admission:
 
     def _look_beside(self, entry: Entry) -> None:
         """Look for another flavor where what would fit is still in use by those whom others wait for."""
-        overcommit = self.overcommit
-        assert overcommit is not None
         if entry.proposal.mode is not Mode.FIT or all(len(group.flavors) == 1 for group in entry.cq.groups):
             return
         if self.is_free(entry):
             return
         planned = entry.proposal
-        with overcommit.shown():
+        with self.overcommit.shown():
             propose(self._world, entry)
         if entry.proposal.mode is Mode.FIT:
             entry.proposal.overdrawn = True
@@ -278,8 +270,6 @@ class Admission:
         targets = planned.preempted
         running = [workload for workload in targets if not workload.preemptions]
         reserved_only = [workload for workload in targets if workload.preemptions]
-        if self.overcommit is None:
-            self.overcommit = Overcommit(self.trial, ())
         for workload in reserved_only:
             self.trial.remove(workload)
         self.overcommit.drop(reserved_only)
@@ -302,10 +292,10 @@ class Admission:
 
     def _wait_on(self, entry: Entry) -> bool:
         """Let a preemptor whose victims have gone wait for those of others, if that is all it lacks now."""
-        overcommit, usage = self.overcommit, entry.proposal.usage
-        if overcommit is None or entry.proposal.mode is not Mode.FIT:
+        usage = entry.proposal.usage
+        if entry.proposal.mode is not Mode.FIT:
             return False
-        victims = overcommit.in_the_way(usage)
+        victims = self.overcommit.in_the_way(usage)
         if not victims or self._leave_heirs(victims) or not self._world.tree.fits(entry.cq.node, usage):
             return False
         self._wait_for(entry, victims)
@@ -318,8 +308,6 @@ class Admission:
         self._changed = True
         self.trial.charge(entry.cq.node, usage)
         entry.victims = victims
-        if self.overcommit is None:
-            self.overcommit = Overcommit(self.trial, ())
         for victim in victims:
             self._preempted[victim.key] = victim
             self._note(victim.record.parent or victim.key, Part.LEAVES)
@@ -346,10 +334,7 @@ class Admission:
 
     def _plan_is_real(self) -> bool:
         """Is there nothing in use, or promised, but by those whom this cycle preempts, and for it?"""
-        overcommit = self.overcommit
-        return overcommit is None or (
-            not overcommit.pending and overcommit.have_all_gone(self._preempted.values())
-        )
+        return not self.overcommit.pending and self.overcommit.have_all_gone(self._preempted.values())
 
     def _leave_heirs(self, victims: Iterable[Workload]) -> bool:
         """Would what one of *victims* gives up stay, in part, with who has got quota just now?
@@ -365,16 +350,12 @@ class Admission:
         if any(target.workload.key in self._preempted for target in planned.targets):
             return True
         # Since it was nominated, a target has come to be promised to somebody else.
-        overcommit = self.overcommit
-        return overcommit is not None and not planned.overdrawn and overcommit.concern(planned.preempted)
+        return not planned.overdrawn and self.overcommit.concern(planned.preempted)
 
     def _fits_beside_promises(self, entry: Entry) -> bool:
         """Does the entry fit without anything that is promised to others, and on what is really free?"""
-        overcommit = self.overcommit
-        if overcommit is None:
-            return self._fits(entry)
         if entry.proposal.overdrawn:
-            with overcommit.shown(but=self._preempted):
+            with self.overcommit.shown(but=self._preempted):
                 return self._fits(entry)
         if not self._fits(entry):
             return False
@@ -389,7 +370,7 @@ class Admission:
             with without(self._world, planned.preempted):
                 return tree.fits(node, planned.usage)
         # Victims can be larger than what is needed of them. The rest is for others, but not yet.
-        return tree.fits(node, planned.usage) and (self.overcommit is None or self.is_free(entry))
+        return tree.fits(node, planned.usage) and self.is_free(entry)
 
     def _recompute(self, entry: Entry) -> bool:
         """Look again for targets, those of earlier entries gone; True when the entry is finished."""
@@ -440,7 +421,7 @@ class Admission:
             return True
         if parent in self._parts:
             return False
-        others = siblings(self._world, workload) if self.overcommit is not None else ()
+        others = siblings(self._world, workload)
         return all(other.peers is None or other.peers.waiting is None for other in others)
 
     def is_in_use(self, cq: ClusterQueue, peers: EquivalenceClass) -> bool:
@@ -448,11 +429,10 @@ class Admission:
 
         As planned it fits, so that it would preempt nobody (`_skip`). False is always right.
         """
-        overcommit = self.overcommit
-        if overcommit is None or not self._is_as_it_was(overcommit) or not peers.common or peers.circling:
+        if not self._is_as_it_was() or not peers.common or peers.circling:
             return False
         usage = dict(peers.least)
-        return self._world.tree.fits(cq.node, usage) and not overcommit.fit_now(cq.node, usage)
+        return self._world.tree.fits(cq.node, usage) and not self.overcommit.fit_now(cq.node, usage)
 
     def are_in_use(self, tree: CohortQueues, least: Least) -> bool:
         """Would `is_in_use` say so of every class of this size that could fit, as the root lacks it?
@@ -460,15 +440,15 @@ class Admission:
         Asked of queues that have to borrow and could not preempt. Where there are cohorts below the root, one
         of them may have quota to take back since that was asked last. False is always right.
         """
-        overcommit = self.overcommit
-        if overcommit is None or not self._is_as_it_was(overcommit):
+        if not self._is_as_it_was():
             return False
         if least in tree.uncommon or self._world.circles.refused or tree.root.child_cohorts:
             return False
-        return overcommit.root_lacks(tree.root, least)
+        return self.overcommit.root_lacks(tree.root, least)
 
-    def _is_as_it_was(self, overcommit: Overcommit) -> bool:
+    def _is_as_it_was(self) -> bool:
         """Has nobody got anything in this cycle, while some wait for others to go?"""
+        overcommit = self.overcommit
         return not (
             overcommit.pending or self._changed or self.withheld.by_queue or overcommit.have_all_gone()
         )
@@ -476,7 +456,7 @@ class Admission:
     def is_free(self, entry: Entry, gone: Collection[Workload] = ()) -> bool:
         """Does what fits as planned also fit when *gone* have gone, and nobody else whom others wait for?"""
         overcommit = self.overcommit
-        if overcommit is None or overcommit.have_all_gone(gone):
+        if overcommit.have_all_gone(gone):
             return True
         may = entry.proposal.promised or may_borrow(self._world.config, entry.workload.record)
         return overcommit.fit_now(entry.cq.node, entry.proposal.usage, gone, may_borrow=may)

@@ -284,7 +284,7 @@ class Cycle:
     def _may_get_in(self, cq: ClusterQueue, peers: EquivalenceClass) -> bool:
         """Is a woken class worth a look?"""
         admission = self._admission
-        if admission.overcommit is not None and admission.is_in_use(cq, peers):
+        if admission.overcommit and admission.is_in_use(cq, peers):
             return False
         return may_fit(self._world, cq, peers)
 

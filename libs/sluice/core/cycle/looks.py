@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from sluice.core.queueing.overcommit import Overcommit
 from sluice.core.queueing.pending_queue import Preemptor
 from sluice.core.world.model import World
 
@@ -25,16 +24,12 @@ class Looks:
 
     def nominate(self, entry: Entry) -> bool:
         """Return whether the entry is to be processed; else it is finished."""
-        overcommit = self.admission.overcommit
-        if overcommit is None:
-            is_possible = nominate(self.world, entry)
-        else:
-            lifted = self.lift_family(overcommit, entry)
-            is_possible = nominate(self.world, entry, may_defer=not overcommit.pending)
-            if is_possible:
-                self.admission.reconcile(entry)
-            for waiting in lifted:
-                self.keep_beside(waiting, entry)
+        lifted = self.lift_family(entry)
+        is_possible = nominate(self.world, entry, may_defer=not self.admission.overcommit.pending)
+        if is_possible:
+            self.admission.reconcile(entry)
+        for waiting in lifted:
+            self.keep_beside(waiting, entry)
         if not is_possible:
             self.entries.append(entry)
         return is_possible
@@ -42,8 +37,7 @@ class Looks:
     def take(self, entry: Entry) -> None:
         """Decide on the entry, and on those behind it in its queue for which it leaves too little."""
         self.entries.append(entry)
-        overcommit = self.admission.overcommit
-        lifted = () if overcommit is None else self.lift_family(overcommit, entry)
+        lifted = self.lift_family(entry)
         behind = give_way(self.world, self.admission, entry) if entry.queue.waiting else ()
         if entry.outcome is Outcome.NOMINATED:
             self.admission.process(entry)
@@ -55,9 +49,11 @@ class Looks:
         for waiting in lifted:
             self.keep_beside(waiting, entry)
 
-    def lift_family(self, overcommit: Overcommit, entry: Entry) -> Sequence[Preemptor]:
+    def lift_family(self, entry: Entry) -> Sequence[Preemptor]:
         """What siblings wait for is no obstacle to a variant: only one of them will have it (CA10)."""
-        return () if entry.workload.record.parent is None else overcommit.lift_family(entry.workload)
+        if entry.workload.record.parent is None:
+            return ()
+        return self.admission.overcommit.lift_family(entry.workload)
 
     def keep_beside(self, waiting: Preemptor, entry: Entry) -> None:
         """Keep on what a preemptor waits for, beside what *entry* has got, if it has got anything."""

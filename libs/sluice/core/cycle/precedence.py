@@ -26,11 +26,7 @@ def give_way(world: World, admission: Admission, entry: Entry) -> Sequence[Preem
     () if it does not: it is finished if what they wait for is there already, and else as it was.
     """
     queue, planned = entry.queue, entry.proposal
-    if (
-        admission.overcommit is None
-        or queue.strict
-        or (planned.mode is Mode.FIT and admission.is_free(entry))
-    ):
+    if queue.strict or (planned.mode is Mode.FIT and admission.is_free(entry)):
         return ()
     rank = entry.workload.rank
     behind = [one for one in queue.holding() if one.workload.rank > rank and admission.overcommit.holds(one)]
@@ -39,8 +35,7 @@ def give_way(world: World, admission: Admission, entry: Entry) -> Sequence[Preem
     for one in behind:
         admission.lift(one)
     propose(world, entry)
-    if admission.overcommit is not None:
-        admission.reconcile(entry)
+    admission.reconcile(entry)
     if entry.proposal.mode is Mode.PREEMPT and entry.proposal.targets:
         return behind
     is_there = entry.proposal.mode is Mode.FIT and entry.proposal.has_enough(planned.needed())

@@ -87,8 +87,7 @@ class Serving:
         return entry.proposal.mode is Mode.FIT or (not one.victims and self._gets_promised(entry, one))
 
     def _gets_promised(self, entry: Entry, one: Preemptor) -> bool:
-        overcommit = self._admission.overcommit
-        lifted = () if overcommit is None else self._looks.lift_family(overcommit, entry)
+        lifted = self._looks.lift_family(entry)
         gets = self._admission.gets_promised(entry, one)
         for waiting in lifted:
             self._looks.keep_beside(waiting, entry)

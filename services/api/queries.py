@@ -55,7 +55,10 @@ async def wait_for(follower: Follower, min_seq: int) -> None:
 class _Page:
     """The objects of one answer, ended early so that it stays well below the server's limit of a message."""
 
-    def __init__(self, limit: int, enrich: Enrich | None) -> None:
+    def __init__(
+        self, world: World, kind: str, selector: Selector, limit: int, enrich: Enrich | None
+    ) -> None:
+        self._world, self._kind, self._selector = world, kind, selector
         self.items: list[Object] = []
         self._limit, self._enrich = limit, enrich
         self._size = 0
@@ -64,7 +67,11 @@ class _Page:
     def full(self) -> bool:
         return len(self.items) >= self._limit or self._size > PAGE_BYTES
 
-    async def add(self, obj: Object) -> None:
+    async def add(self, key: str) -> bool:
+        """Add the object if there is one, and it is meant; return whether it was added."""
+        obj = render(self._world, self._kind, key)
+        if obj is None or not self._selector.matches(obj):
+            return False
         if self._enrich is not None:
             obj = await self._enrich(obj)
         self.items.append(obj)
@@ -73,6 +80,7 @@ class _Page:
         elif len(self.items) % 16 == 1:
             # Sizes differ little within a kind, so a sample of them will do.
             self._size += 16 * len(msgspec.json.encode(obj))
+        return True
 
 
 async def list_objects(world: World, request: ListRequest, enrich: Enrich | None = None) -> ListAnswer:
@@ -83,16 +91,14 @@ async def list_objects(world: World, request: ListRequest, enrich: Enrich | None
     """
     selector = Selector(request.label_selector, request.field_selector)
     seq = world.seq
-    page = _Page(request.limit, enrich)
+    page = _Page(world, request.kind, selector, request.limit, enrich)
     last = ""
     for key in _candidates(world, request):
         if request.continue_ and key <= request.continue_:
             continue
         if page.full:
             return ListAnswer(seq=seq, items=page.items, continue_="" if request.waiting_in else last)
-        obj = render(world, request.kind, key)
-        if obj is not None and selector.matches(obj):
-            await page.add(obj)
+        if await page.add(key):
             last = key
     return ListAnswer(seq=seq, items=page.items)
 
@@ -150,7 +156,7 @@ async def _changes(
         # One that has changed again meanwhile stands elsewhere: the rest of its event is sent once more.
         if version == since + 1:
             changed = changed[changed.index(request.continue_) + 1 :]
-    page = _Page(PAGE_ITEMS, enrich)
+    page = _Page(world, request.kind, selector, PAGE_ITEMS, enrich)
     gone = list(world.changes.gone_since(request.kind, since))
     last = ""
     for key in changed:
@@ -167,18 +173,14 @@ async def _changes(
                 )
         if not _meant(request, key):
             continue
-        obj = render(world, request.kind, key)
-        if obj is not None and selector.matches(obj):
-            await page.add(obj)
+        if await page.add(key):
             last = key
     if request.places:
         shown = set(changed)
         for key in waiting_first(world, request.kind, since, request.places):
             if key in shown or not _meant(request, key):
                 continue
-            obj = render(world, request.kind, key)
-            if obj is not None and selector.matches(obj):
-                await page.add(obj)
+            await page.add(key)
     return WatchAnswer(
         # Never back, also when the replica that answered before had come further.
         seq=max(seq, request.since),

@@ -14,6 +14,7 @@ from typing import Final
 from sluice.core import step_size
 from sluice.core.queueing.pending_queue import CohortQueues
 from sluice.core.workload.admission_checks import checks_for
+from sluice.core.workload.charges import named
 from sluice.core.workload.pending_reasons import ADMISSION_GATED
 from sluice.core.workload.reasons import FLAVOR_MIGRATION
 from sluice.core.world.model import World
@@ -240,10 +241,7 @@ def _preempt(world: World, entry: Entry, cause: int, events: list[Event], evicte
             cause=cause,
             workload=workload.key,
             victims=victims,
-            usage={
-                f"{flavor}/{resource}": amount
-                for (flavor, resource), amount in entry.proposal.needed().items()
-            },
+            usage=named(entry.proposal.needed()),
             borrowing=entry.proposal.assignment.borrowing,
             reason=entry.reason,
             message=entry.message,

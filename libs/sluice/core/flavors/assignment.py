@@ -51,22 +51,20 @@ def text_of(detail: Detail) -> str:
     return build(*detail[1:])
 
 
-def exceeds_text(fr: FlavorResource, assumed: int, request: int, most: int) -> str:
+def exceeds_text(
+    fr: FlavorResource, assumed: int, request: int, most: int, what: str = "maximum capacity"
+) -> str:
     flavor, resource = fr
     return (
         f"insufficient quota for {resource} in flavor {flavor}, previously considered podsets requests "
         f"({format_value(resource, assumed)}) + current podset request ({format_value(resource, request)}) > "
-        f"maximum capacity ({format_value(resource, most)})"
+        f"{what} ({format_value(resource, most)})"
     )
 
 
 def nominal_exceeded_text(fr: FlavorResource, assumed: int, request: int, nominal: int) -> str:
-    flavor, resource = fr
-    return (
-        f"insufficient quota for {resource} in flavor {flavor}, previously considered podsets requests "
-        f"({format_value(resource, assumed)}) + current podset request ({format_value(resource, request)}) > "
-        f"nominal quota ({format_value(resource, nominal)}), and the workload cannot borrow (cannot-borrow)"
-    )
+    text = exceeds_text(fr, assumed, request, nominal, "nominal quota")
+    return f"{text}, and the workload cannot borrow (cannot-borrow)"
 
 
 def unused_text(fr: FlavorResource, more: int, constraint: str) -> str:

@@ -7,7 +7,7 @@ from sluice.core.lifecycle.due import may_be_due
 from sluice.core.lifecycle.fold import fold_lifecycle
 from sluice.core.queueing.pending_queue import CohortQueues, EquivalenceClass, PendingQueue, Preemptor
 from sluice.core.quota.tree import FlavorResource
-from sluice.core.workload.charges import beyond
+from sluice.core.workload.charges import beyond, by_flavor
 from sluice.core.workload.pending_reasons import WAITING_FOR_PODS_READY
 from sluice.core.workload.reasons import PREEMPTED
 from sluice.core.world.activity import blocks_admission
@@ -231,11 +231,7 @@ def _preempting(state: SchedulerState, event: PreemptionIssued, _seq: int, at: M
     workload = world.workloads.get(event.workload)
     if workload is None or workload.peers is None:
         return
-    peers = workload.peers
-    usage: dict[FlavorResource, int] = {}
-    for name, amount in event.usage.items():
-        flavor, _, resource = name.partition("/")
-        usage[flavor, resource] = amount
+    peers, usage = workload.peers, by_flavor(event.usage)
     victims = [
         key for key in event.victims if key in world.workloads and world.workloads[key].assignment is not None
     ]

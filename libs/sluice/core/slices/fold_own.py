@@ -72,10 +72,7 @@ def _created(state: State, event: WorkloadCreated, _seq: int, _at: Micros) -> No
         state.by_workload[record.key] = job
         if job.todo is Todo.GROW:
             state.clear_todo(job)
-        if inbound is not None:
-            note_manifest(state, job, inbound)
-        look_at_limits(state, job, event.cause)
-        state.touch(job)
+        _changed(state, job, inbound, event.cause)
         return
     else:
         del state.by_workload[job.record.key]
@@ -92,9 +89,14 @@ def _created(state: State, event: WorkloadCreated, _seq: int, _at: Micros) -> No
         job.assignment, job.updates, job.reclaimable, job.remaining = (), None, {}, {}
         begin_sizes(job)
     state.by_workload[record.key] = job
+    _changed(state, job, inbound, event.cause)
+
+
+def _changed(state: State, job: Job, inbound: Inbound | None, cause: int) -> None:
+    """What the job asks for is another: by the manifest *inbound*, if it comes from one."""
     if inbound is not None:
         note_manifest(state, job, inbound)
-    look_at_limits(state, job, event.cause)
+    look_at_limits(state, job, cause)
     state.touch(job)
 
 
@@ -119,11 +121,7 @@ def _updated(state: State, event: WorkloadUpdated, _seq: int, _at: Micros) -> No
             note_size(job, counts(event.pod_sets))
     if job.phase is Phase.PENDING and not job.reserved and ("pod_sets" in changes or "queue_name" in changes):
         job.edited = True
-    inbound = state.answered(event.cause)
-    if inbound is not None:
-        note_manifest(state, job, inbound)
-    look_at_limits(state, job, event.cause)
-    state.touch(job)
+    _changed(state, job, state.answered(event.cause), event.cause)
 
 
 def _resumed(state: State, event: JobResumed, _seq: int, _at: Micros) -> None:

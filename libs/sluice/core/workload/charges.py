@@ -15,6 +15,17 @@ from sluice.events.base import PodSet, PodSetAssignment
 _FlavorResource = tuple[str, str]
 
 
+def named(amounts: Mapping[_FlavorResource, int]) -> dict[str, int]:
+    """Return amounts by `flavor/resource`, as events have them."""
+    return {f"{flavor}/{resource}": amount for (flavor, resource), amount in amounts.items()}
+
+
+def by_flavor(amounts: Mapping[str, int]) -> dict[_FlavorResource, int]:
+    """Return what `named` was made of."""
+    split = ((name.partition("/"), amount) for name, amount in amounts.items())
+    return {(flavor, resource): amount for (flavor, _, resource), amount in split}
+
+
 def gives_back(config: ConfigurationSpec) -> bool:
     """Do pods that have ended give their quota back, while others of their workload run?"""
     return enabled(config.feature_gates, RECLAIMABLE_PODS)

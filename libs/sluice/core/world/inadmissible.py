@@ -54,15 +54,18 @@ def drains(policy: str | None) -> bool:
     return policy == "HoldAndDrain"
 
 
-def why_not_queued(world: World, record: WorkloadRecord) -> Reason | None:
-    """Return why an active workload of this record must not be queued, or None; highest reason first (G6)."""
+def why_not_queued(world: World, record: WorkloadRecord, *, local_stops: bool = True) -> Reason | None:
+    """Return why an active workload of this record must not be queued, or None; highest reason first (G6).
+
+    `local_stops` False: as if the local queue had no stop policy.
+    """
     local = world.local_queues.get(f"{record.namespace}/{record.queue_name}")
     name = local.cluster_queue if local is not None else ""
     queue = world.cluster_queues.get(name)
     return reason_of(
         record.queue_name,
         record.annotations.get(GATED_BY_ANNOTATION, ""),
-        local_stop_policy=(local.stop_policy or "None") if local is not None else None,
+        local_stop_policy=None if local is None else ((local_stops and local.stop_policy) or "None"),
         cluster_queue=name,
         spec=queue.spec if queue is not None else None,
         terminating=queue is not None and queue.terminating,

@@ -217,10 +217,7 @@ class Publishing[S, V]:
     def following(self) -> None:
         """This replica leads no more: write nothing."""
         self._queue.clear()
-        self._open.clear()
-        self._alarms.clear()
-        self.deadline = None
-        self._left, self._rests_on = [], None
+        self._drop_all()
         self._suspect = self._looking = self.idle = False
         self._state = None
 
@@ -246,12 +243,16 @@ class Publishing[S, V]:
     def failed(self, now: float) -> None:
         """The projection itself has a fault: that must not leave readers with what is no longer true."""
         self._now = now
+        self._drop_all()
+        self.idle = self._looking = False
+        self._later(FAULT_AGAIN_S, partial(self._stand, self._compare))
+
+    def _drop_all(self) -> None:
+        """Nothing that was asked, put off or left over counts any more."""
         self._open.clear()
         self._alarms.clear()
         self.deadline = None
         self._left, self._rests_on = [], None
-        self.idle = self._looking = False
-        self._later(FAULT_AGAIN_S, partial(self._stand, self._compare))
 
     def _ask(self, question: Question, then: Callable[[Answer], None]) -> None:
         self._numbers += 1

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from sluice.core.scheduler.state import SchedulerState
 from sluice.core.workload.pending_reasons import ADMISSION_GATED, ADMISSION_GATED_BY, MISCONFIGURED, SUSPENDED
 from sluice.core.workload.reasons import DEACTIVATED, DEACTIVATED_MESSAGE
-from sluice.core.world.inadmissible import GATED_BY_ANNOTATION, Reason, reason_of, stopped, why_not_queued
+from sluice.core.world.inadmissible import GATED_BY_ANNOTATION, Reason, stopped, why_not_queued
 from sluice.core.world.workload import Workload
 from sluice.events.slices import WorkloadRecord
 
@@ -74,15 +74,7 @@ def _obstacles(state: SchedulerState, record: WorkloadRecord) -> Iterator[Reason
     name = local.cluster_queue
     queue = state.world.cluster_queues.get(name)
     gates = record.annotations.get(GATED_BY_ANNOTATION, "")
-    behind = reason_of(
-        record.queue_name,
-        gates,
-        local_stop_policy="None",
-        cluster_queue=name,
-        spec=queue.spec if queue is not None else None,
-        terminating=queue is not None and queue.terminating,
-        queue_active=queue is not None and queue.active,
-    )
+    behind = why_not_queued(state.world, record, local_stops=False)
     if behind is None or queue is None or behind[0] == MISCONFIGURED:
         yield from (behind,) if behind is not None else ()
         return

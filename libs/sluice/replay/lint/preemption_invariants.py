@@ -14,7 +14,7 @@ from sluice.core.quota.tree import FlavorResource, Node
 from sluice.core.scheduler.decider import Scheduler
 from sluice.core.scheduler.state import SchedulerState
 from sluice.core.workload.admission_constraints import may_borrow
-from sluice.core.workload.charges import counts
+from sluice.core.workload.charges import by_flavor, counts
 from sluice.core.world.model import ClusterQueue, World
 from sluice.core.world.reservations import without
 from sluice.core.world.workload import Workload
@@ -68,10 +68,7 @@ class NeededObserver(Observer):
 
     @hears
     def _issued(self, state: SchedulerState, event: PreemptionIssued) -> Iterator[str]:
-        usage: dict[FlavorResource, int] = {}
-        for name, amount in event.usage.items():
-            flavor, _, resource = name.partition("/")
-            usage[flavor, resource] = amount
+        usage = by_flavor(event.usage)
         yield from self._judge(state, event.workload, event.victims, usage, charged=False)
 
     @hears

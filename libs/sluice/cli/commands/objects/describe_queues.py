@@ -81,14 +81,19 @@ async def cluster_queue_lines(api: Api, obj: Object) -> Lines:
               f"reclaim {preemption.get('reclaimWithinCohort', 'Never')}, borrow {borrow}"),
         *_checks(spec),
         field("Stop policy", spec.get("stopPolicy", "None")),
-        field("Workloads", f"{dig(obj, 'status', 'pendingWorkloads', default=0)} pending, "
-              f"{dig(obj, 'status', 'reservingWorkloads', default=0)} with quota, "
-              f"{dig(obj, 'status', 'admittedWorkloads', default=0)} admitted"),
+        _counted(obj),
     ]  # fmt: skip
     queues = (await api.list(ListRequest(kind="LocalQueue"))).items
     here = [key(queue) for queue in queues if dig(queue, "spec", "clusterQueue") == name(obj)]
     lines.append(field("Local queues", ", ".join(here) or "<none>"))
     return lines + _usage_bars(obj) + conditions(obj) + await _waiting(api, obj)
+
+
+def _counted(obj: Object) -> str:
+    pending, reserving, admitted = (
+        dig(obj, "status", f"{what}Workloads", default=0) for what in ("pending", "reserving", "admitted")
+    )
+    return field("Workloads", f"{pending} pending, {reserving} with quota, {admitted} admitted")
 
 
 def _checks(spec: Object) -> Lines:
@@ -142,9 +147,7 @@ async def local_queue_lines(api: Api, obj: Object) -> Lines:
     lines = [
         field("Cluster queue", dig(obj, "spec", "clusterQueue")),
         field("Stop policy", dig(obj, "spec", "stopPolicy", default="None")),
-        field("Workloads", f"{dig(obj, 'status', 'pendingWorkloads', default=0)} pending, "
-              f"{dig(obj, 'status', 'reservingWorkloads', default=0)} with quota, "
-              f"{dig(obj, 'status', 'admittedWorkloads', default=0)} admitted"),
+        _counted(obj),
     ]  # fmt: skip
     for flavor in dig(obj, "status", "flavorsReservation", default=()):
         used = ", ".join(_used(resource) for resource in flavor.get("resources", ()))

@@ -19,6 +19,14 @@ def condition(workload: WorkloadView, kind: str, status: bool, reason: str, mess
     workload.conditions = {**workload.conditions, kind: recorded}
 
 
+def got_quota_again(workload: WorkloadView, at: Micros) -> None:
+    """It is evicted, or preempted, no more."""
+    for kind in ("Evicted", "Preempted"):
+        before = workload.conditions.get(kind)
+        if before is not None and before.status:
+            condition(workload, kind, False, "QuotaReserved", f"Previously: {before.message}", at)
+
+
 def remember(workload: WorkloadView, event: Event, seq: int, at: Micros) -> None:
     history = workload.history
     history.append(Transition(seq, at, event))

@@ -31,7 +31,7 @@ from sluice.events.variants import (
     VariantUpdated,
 )
 
-from .common import condition, dequeue, enqueue, goes_on, remember, stops, told
+from .common import condition, dequeue, enqueue, goes_on, got_quota_again, remember, stops, told
 from .waits import ran
 from .workloads import deactivated, remove
 
@@ -71,10 +71,7 @@ def _admitted(state: State, event: ParentAdmitted, seq: int, at: Micros) -> None
     workload.admitted_message = event.message
     workload.local_queue.running_parents[workload.key] = None
     workload.evicted = False
-    for kind in ("Evicted", "Preempted"):
-        before = workload.conditions.get(kind)
-        if before is not None and before.status:
-            condition(workload, kind, False, "QuotaReserved", f"Previously: {before.message}", at)
+    got_quota_again(workload, at)
     if moved := goes_on(workload, event.pod_sets, at, event.variant):
         workload.migrations = (*workload.migrations[:-1], moved)
 

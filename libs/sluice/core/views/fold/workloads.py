@@ -53,7 +53,7 @@ from sluice.events.slices import (
 )
 from sluice.events.variants import ParentDeactivated
 
-from .common import condition, dequeue, enqueue, goes_on, remember, set_active, stops, told
+from .common import condition, dequeue, enqueue, goes_on, got_quota_again, remember, set_active, stops, told
 from .waits import ran
 
 REPLACED = "WorkloadSliceReplaced"
@@ -176,10 +176,7 @@ def _reserved(state: State, event: QuotaReserved, seq: int, at: Micros) -> None:
     recharge_family(state, workload, queue)
     workload.local_queue.reserving += 1
     if workload.conditions:
-        for kind in ("Evicted", "Preempted"):
-            before = workload.conditions.get(kind)
-            if before is not None and before.status:
-                condition(workload, kind, False, "QuotaReserved", f"Previously: {before.message}", at)
+        got_quota_again(workload, at)
 
 
 def _admitted(state: State, event: Admitted, seq: int, at: Micros) -> None:

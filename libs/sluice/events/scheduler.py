@@ -45,6 +45,8 @@ class QuotaReserved(Event, frozen=True, kw_only=True):
     pod_sets: Sequence[PodSetAssignment]
     preemptions_pending: bool = False
     pending_victims: Sequence[WorkloadKey] = ()
+    observed_generation: int = 0
+    """How many changes of the workload's pods (`WorkloadUpdated`, `VariantUpdated`) it takes into account."""
 
 
 class PendingPreemptionsIssued(Event, frozen=True, kw_only=True):

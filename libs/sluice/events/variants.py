@@ -59,6 +59,8 @@ class ParentAdmitted(Event, frozen=True, kw_only=True):
     updates: dict[str, Sequence[PodSetUpdate]] = {}
     """Admission check of the variant -> what it adds to the pods."""
     message: str = ""
+    observed_generation: int = 0
+    """How many changes of the parent's pods it takes into account; 0 also if that is not known."""
 
 
 class ParentEvicted(Event, frozen=True, kw_only=True):

@@ -158,7 +158,13 @@ def _decide(
     if outcome is Outcome.ADMITTED:
         pod_sets = entry.proposal.pod_sets
         events.append(
-            QuotaReserved(cause=cause, workload=workload.key, cluster_queue=entry.cq.name, pod_sets=pod_sets)
+            QuotaReserved(
+                cause=cause,
+                workload=workload.key,
+                cluster_queue=entry.cq.name,
+                pod_sets=pod_sets,
+                observed_generation=workload.generation,
+            )
         )
         if entry.beside:
             _migrate(entry, cause, events, evicted)
@@ -207,6 +213,7 @@ def _promise(world: World, entry: Entry, cause: int, evicted: set[WorkloadKey]) 
             pod_sets=entry.proposal.pod_sets,
             preemptions_pending=True,
             pending_victims=sorted(victim.key for victim in entry.victims),
+            observed_generation=entry.workload.generation,
         )
     )
     return events

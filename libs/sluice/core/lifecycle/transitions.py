@@ -49,7 +49,7 @@ FREE_LOST_RESERVATIONS = 3
 
 LONGEST_WAIT_FOR_RESERVATION_S = 60
 
-_BACKING_OFF = (ev.PODS_READY_TIMEOUT, ev.ADMISSION_CHECK, ev.PREEMPTED)
+_BACKING_OFF = (ev.PODS_READY_TIMEOUT, ev.ADMISSION_CHECK, ev.PREEMPTED, ev.DEACTIVATED)
 
 
 def transitions(world: World, workload: Workload, at: Micros, cause: int) -> list[Event]:
@@ -365,12 +365,12 @@ def _requeue(
     """Return the event that ends Requeued=False, or [] while what it waits for lasts."""
     if not held_for or not workload.active:
         return []
+    if backing_off and held_for in _BACKING_OFF and (workload.requeue_at or 0) > at:
+        return []
     reason = held_for
     if held_for == ev.DEACTIVATED:
         reason = ev.REACTIVATED
     elif held_for in _BACKING_OFF:
-        if backing_off and workload.requeue_at is not None and workload.requeue_at > at:
-            return []
         if held_for != ev.PREEMPTED or workload.requeue_at is not None:
             reason = ev.BACKOFF_FINISHED
     elif held_for == ev.CLUSTER_QUEUE_STOPPED:

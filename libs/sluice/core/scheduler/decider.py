@@ -28,7 +28,7 @@ class Scheduler:
 
     writer: ClassVar[str] = "scheduler"
     reads: ClassVar[frozenset[str]] = frozenset({"config", "slices", "variants", "checks"})
-    state_version: ClassVar[int] = 17
+    state_version: ClassVar[int] = 18
 
     def initial(self) -> SchedulerState:
         return new_state()

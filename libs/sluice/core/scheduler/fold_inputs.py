@@ -107,6 +107,7 @@ def _updated(state: SchedulerState, event: WorkloadUpdated, seq: int, at: Micros
         workload.priority = priority
         reorder(world, workload)
     if event.pod_sets is not None:
+        workload.generation += 1
         what |= Mark.SLICE
         if workload.assignment is not None:
             _shrink(workload)

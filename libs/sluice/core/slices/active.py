@@ -21,7 +21,7 @@ def switched(state: State, key: JobKey, inbound: Inbound, data: JobActivated | J
     if job is None:
         return ignored(inbound, STALE) if key in state.finished else unknown(inbound, key)
     waits = any(seq < inbound.seq for seq in state.inbox.get(key, {}))
-    if job.phase is Phase.STOPPING and (job.stop is not Stop.EVICTED or waits):
+    if (job.phase is Phase.STOPPING and job.stop is not Stop.EVICTED) or (job.stops and waits):
         return held(state, key, inbound, STOPS)
     if waits and taken_back(state, job):
         return held(state, key, inbound, WITHDRAWS)

@@ -136,7 +136,8 @@ def _submitted(state: State, key: JobKey, inbound: Inbound, submission: Submissi
 
 def _waits_for(state: State, job: Job) -> str:
     """Return what must come before the job's manifest or size changes again; "" if nothing."""
-    if job.phase is Phase.STOPPING:
+    # What holds it back, and its place, are its workload's, which can be changed when it has no quota.
+    if job.stops:
         return STOPS
     return WITHDRAWS if taken_back(state, job) else ""
 

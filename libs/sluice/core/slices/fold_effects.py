@@ -21,7 +21,7 @@ def succeed(state: State, job: Job, at: Micros) -> None:
     assert job.pending is not None
     del state.by_workload[job.record.key]
     note_replaced(state, job, job.record.key, at)
-    job.record = job.pending
+    job.record, job.changes = job.pending, job.pending_changes
     job.assignment = job.pending_assignment
     job.updates = job.pending_updates
     job.admitted = job.pending_admitted
@@ -53,7 +53,7 @@ def prune_all(state: State, seq: int) -> None:
 
 def drop_pending(state: State, job: Job) -> None:
     """Forget the slice that waited to replace the one that the job has."""
-    job.pending = None
+    job.pending, job.pending_changes = None, 0
     state.clear_pending_todo(job)
     begin_sizes(job)
     job.pending_assignment, job.pending_updates, job.pending_admitted = (), None, False
@@ -62,8 +62,9 @@ def drop_pending(state: State, job: Job) -> None:
 
 def begin_sizes(job: Job) -> None:
     """Start anew to note the sizes that a job has had: see `resize.low_since`."""
-    size = counts((job.record if job.pending is None else job.pending).pod_sets)
-    job.sizes = [(size, dict(size))]
+    newest, changes = (job.record, job.changes) if job.pending is None else (job.pending, job.pending_changes)
+    size = counts(newest.pod_sets)
+    job.sizes = [(changes, size, dict(size))]
 
 
 def drop_job(state: State, job: Job) -> None:

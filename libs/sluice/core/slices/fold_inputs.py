@@ -88,7 +88,7 @@ def _quota_reserved(state: State, event: QuotaReserved | ParentAdmitted, seq: in
     if job is None:
         return
     if job.pending is not None and job.pending.key == event.workload:
-        job.pending_assignment = event.pod_sets
+        job.pending_assignment, job.pending_observed = event.pod_sets, event.observed_generation
         look_at_limits(state, job, seq)
         return
     # Of variants, each may have its quota from before an edit, also one that the job moves to much later.
@@ -111,7 +111,7 @@ def _matches(state: State, job: Job, event: QuotaReserved | ParentAdmitted) -> b
     expected = state.cluster_queues.get(f"{record.namespace}/{record.queue_name}", event.cluster_queue)
     if event.cluster_queue != expected:
         return False
-    low = low_since(job, event.pod_sets)
+    low = low_since(job, event.pod_sets, event.observed_generation)
     if any(low[assigned.name] < assigned.count for assigned in event.pod_sets):
         return False
     wanted = {pods.name: pods for pods in record.pod_sets}
@@ -156,7 +156,7 @@ def _slice_replaced(state: State, event: WorkloadSliceReplaced, seq: int, at: Mi
     job = state.by_workload.get(event.by)
     if job is None or job.pending is None or job.pending.key != event.by or job.record.key != event.workload:
         return
-    had = counts(granted(job, job.pending_assignment, job.pending.pod_sets))
+    had = counts(granted(job, job.pending_assignment, job.pending.pod_sets, job.pending_observed))
     succeed(state, job, at)
     prune(state, job, seq)
     job.reserved = True
@@ -190,7 +190,7 @@ def _evicted(state: State, event: Evicted | ParentEvicted, seq: int, _at: Micros
     job = state.by_workload.get(event.workload)
     if job is None or job.record.key != event.workload:
         return
-    job.evicting = True
+    job.evicting = job.reserved
     look_at_limits(state, job, seq)
     if not job.admitted:
         # Without an admission nothing was started, and the quota is released without being asked for.

@@ -66,7 +66,7 @@ def _created(state: State, event: WorkloadCreated, _seq: int, _at: Micros) -> No
         begin_sizes(job)
         state.jobs[key] = job
     elif record.replaces == job.record.key:
-        job.pending = record
+        job.pending, job.pending_changes = record, 0
         begin_sizes(job)
         job.revision += 1
         state.by_workload[record.key] = job
@@ -81,7 +81,7 @@ def _created(state: State, event: WorkloadCreated, _seq: int, _at: Micros) -> No
             drop_pending(state, job)
         state.clear_todo(job)
         state.set_executor(job, "")
-        job.record = record
+        job.record, job.changes = record, 0
         job.revision += 1
         job.phase = Phase.PENDING
         job.reserved = job.admitted = job.edited = job.pods_ready = job.evicting = False
@@ -108,17 +108,19 @@ def _updated(state: State, event: WorkloadUpdated, _seq: int, _at: Micros) -> No
     if job.pending is not None and job.pending.key == event.workload:
         job.pending = msgspec.structs.replace(job.pending, **changes)
         if event.pod_sets is not None:
-            note_size(job, counts(event.pod_sets))
+            job.pending_changes += 1
+            note_size(job, job.pending_changes, counts(event.pod_sets))
         if job.pending_todo is Todo.REACTIVATE and event.active:
             state.clear_pending_todo(job)
     elif changes:
         if event.pod_sets is not None:
+            job.changes += 1
             note_adjusted(state, job, event.pod_sets)
         job.record = msgspec.structs.replace(job.record, **changes)
         if event.pod_sets is not None and job.phase is Phase.RUNNING:
             job.placement = cut(job.placement, counts(event.pod_sets))
         if event.pod_sets is not None and job.pending is None:
-            note_size(job, counts(event.pod_sets))
+            note_size(job, job.changes, counts(event.pod_sets))
     if job.phase is Phase.PENDING and not job.reserved and ("pod_sets" in changes or "queue_name" in changes):
         job.edited = True
     _changed(state, job, state.answered(event.cause), event.cause)
@@ -215,6 +217,7 @@ def _stopped(state: State, event: WorkloadStopped, _seq: int, _at: Micros) -> No
     state.set_executor(job, "")
     job.phase = Phase.PENDING
     job.admitted = job.pods_ready = False
+    job.evicting = job.reserved
     job.placement, job.reclaimable, job.remaining = (), {}, {}
     if event.reason:
         job.reason, job.message = event.reason, event.message

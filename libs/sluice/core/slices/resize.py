@@ -196,36 +196,45 @@ def next_slice(
     )
 
 
-def note_size(job: Job, size: Mapping[str, int]) -> None:
-    """Note that the newest slice has another size, of which the scheduler hears later.
+def note_size(job: Job, changes: int, size: Mapping[str, int]) -> None:
+    """Note that the newest slice has another size by its last change, of which the scheduler hears later.
 
     If it reserves quota for an earlier one meanwhile, only the smallest size since then is left of that.
     """
-    for _, low in job.sizes:
+    for _, _, low in job.sizes:
         for name, n in size.items():
             low[name] = min(n, low.get(name, n))
-    if not any(known == size for known, _ in job.sizes):
-        if len(job.sizes) >= MAX_SIZES:
-            del job.sizes[1]
-        job.sizes.append((dict(size), dict(size)))
+    if len(job.sizes) >= MAX_SIZES:
+        del job.sizes[1]
+    job.sizes.append((changes, dict(size), dict(size)))
 
 
-def low_since(job: Job, assignment: Sequence[PodSetAssignment]) -> dict[str, int]:
-    """Return what is left of an assignment, per pod set, after all changes since it may have been decided."""
+def low_since(job: Job, assignment: Sequence[PodSetAssignment], observed: int) -> dict[str, int]:
+    """Return what is left of an assignment, per pod set, after all changes that it did not take into account.
+
+    *observed*: how many it did. If that is 0, it may be that nobody has said it; then it goes by the size.
+    """
     assigned = counts(assignment)
-    # In part it may have been for any larger size: the oldest of those has seen all that came since.
-    in_part = any(pods.min_count is not None for pods in job.record.pod_sets)
-    sizes = (low for size, low in job.sizes if size == assigned or (in_part and not grows(size, assigned)))
-    low = next(sizes, None)
+    if observed:
+        lows = (low for changes, _, low in reversed(job.sizes) if changes <= observed)
+    else:
+        # In part it may have been for any larger size: the oldest of those has seen all that came since.
+        in_part = any(pods.min_count is not None for pods in job.record.pod_sets)
+        lows = (
+            low for _, size, low in job.sizes if size == assigned or (in_part and not grows(size, assigned))
+        )
+    low = next(lows, None)
     if low is None:
         # Not a size that is remembered: the smallest of all is safe.
-        low = job.sizes[0][1] if job.sizes else {}
+        low = job.sizes[0][2] if job.sizes else {}
     return {name: min(n, low.get(name, n)) for name, n in assigned.items()}
 
 
-def granted(job: Job, assignment: Sequence[PodSetAssignment], pod_sets: Sequence[PodSet]) -> Sequence[PodSet]:
+def granted(
+    job: Job, assignment: Sequence[PodSetAssignment], pod_sets: Sequence[PodSet], observed: int
+) -> Sequence[PodSet]:
     """Return the pods for which there is quota: what was assigned, less what was given up since."""
-    had = low_since(job, assignment)
+    had = low_since(job, assignment, observed)
     return tuple(
         pods
         if pods.count <= had.get(pods.name, pods.count)

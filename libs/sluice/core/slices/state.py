@@ -88,6 +88,8 @@ class Job:
     ttl_s: int | None = None
     """How long it is kept when it has finished, if it says so."""
     generation: int = 0
+    changes: int = 0
+    """How often the pods of its workload were changed in place."""
     revision: int = 1
     """Counts its workloads; makes their names differ."""
     phase: Phase = Phase.PENDING
@@ -102,12 +104,16 @@ class Job:
     edited: bool = False
     """The workload was changed in place since its last reservation, which may then be for the old one."""
     evicting: bool = False
-    """Evicted, and its quota not released yet."""
+    """Evicted, or stopped, and its quota not released yet."""
     through_variant: bool = False
     """Its quota is that of a variant (CA7), which is resized by stopping, elastic or not."""
     pending: WorkloadRecord | None = None
     """The slice that is to replace the present one (WS4)."""
+    pending_changes: int = 0
+    """How often its pods were changed in place."""
     pending_assignment: Sequence[PodSetAssignment] = ()
+    pending_observed: int = 0
+    """How many of these changes its assignment takes into account."""
     pending_updates: Additions | None = None
     pending_admitted: bool = False
     pending_reclaimable: dict[str, int] = field(default_factory=dict)
@@ -115,8 +121,9 @@ class Job:
     pending_todo: Todo = Todo.NONE
     """What the pending slice asks for, whatever else the job does: WITHDRAW or REACTIVATE; comes first."""
     pending_cause: int = 0
-    sizes: list[tuple[dict[str, int], dict[str, int]]] = field(default_factory=list)
-    """Sizes of the newest slice since it was made or lost its quota, each with the smallest since."""
+    sizes: list[tuple[int, dict[str, int], dict[str, int]]] = field(default_factory=list)
+    """Sizes of the newest slice since it was made or lost its quota: after how many changes, and the smallest
+    size since."""
     history: list[WorkloadKey] = field(default_factory=list)
     """Slices that were replaced, oldest first."""
     assignment: Sequence[PodSetAssignment] = ()
@@ -135,6 +142,11 @@ class Job:
     todo: Todo = Todo.NONE
     cause: int = 0
     """Log sequence of what `todo` comes from."""
+
+    @property
+    def stops(self) -> bool:
+        """Is it about to stop, or has it stopped while its workload has quota still?"""
+        return self.evicting or self.phase is Phase.STOPPING
 
 
 @dataclass(slots=True)

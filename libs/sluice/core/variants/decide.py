@@ -308,8 +308,16 @@ def _admit(family: Family) -> list[Event]:
             pod_sets=admitted.assignment,
             updates=dict(by_check(admitted.updates)),
             message=f"The variant {admitted.record.name} is admitted",
+            observed_generation=_observed(family, admitted),
         )
     ]
+
+
+def _observed(family: Family, admitted: Variant) -> int:
+    """Return how many changes of the parent's pods the variant's quota takes into account, 0 if unknown."""
+    if not family.changes or admitted.observed != admitted.changes:
+        return 0
+    return family.changes if _same(family.record.pod_sets, admitted.record.pod_sets) else 0
 
 
 _SHARED = (

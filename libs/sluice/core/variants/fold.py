@@ -96,6 +96,7 @@ def _updated(state: State, event: WorkloadUpdated, seq: int, _at: Micros) -> Non
     changes = event.changes
     _leave(state, family)
     family.record = msgspec.structs.replace(family.record, **changes)
+    family.changes += event.pod_sets is not None
     _join(state, family)
     if event.active is not None:
         if event.active and not family.active:
@@ -166,7 +167,7 @@ def _reserved(state: State, event: QuotaReserved, seq: int, _at: Micros) -> None
         return
     family, variant = found
     variant.cluster_queue = event.cluster_queue
-    variant.assignment = tuple(event.pod_sets)
+    variant.assignment, variant.observed = tuple(event.pod_sets), event.observed_generation
     if not within(variant.assignment, variant.record.allowed_flavors):
         state.altered(family)
     variant.evaluated, variant.blocked = True, False
@@ -310,6 +311,7 @@ def _variant_updated(state: State, event: VariantUpdated, _seq: int, _at: Micros
         if name not in ("cause", "workload") and (value := getattr(event, name)) is not None
     }
     found[1].record = msgspec.structs.replace(found[1].record, **changes)
+    found[1].changes += event.pod_sets is not None
     state.altered(found[0])
     if event.preference is not None:
         found[0].arrange()

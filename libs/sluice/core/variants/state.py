@@ -48,7 +48,11 @@ class Variant:
     name: str
     active: bool = True
     cluster_queue: str = ""
+    changes: int = 0
+    """How often its pods were changed in place."""
     assignment: Sequence[PodSetAssignment] | None = None
+    observed: int = 0
+    """How many of these changes its assignment takes into account."""
     admitted_at: Micros | None = None
     evicted: bool = False
     evicted_reason: str = ""
@@ -98,6 +102,8 @@ class Family:
     key: WorkloadKey
     since: Micros
     """Create delays count from here: its creation, or the latest reset (CA12)."""
+    changes: int = 0
+    """How often the pods of the workload were changed in place."""
     marked: bool = False
     active: bool = True
     finished: bool = False

@@ -84,6 +84,8 @@ class Workload:
     """A variant that had its gate open for as long as it may, without success (CA11)."""
     waits_on: bool = False
     """A variant whose gate closed while its victims were leaving: it waits for what they leave."""
+    generation: int = 0
+    """How often its pods were changed in place."""
     victims: dict[WorkloadKey, None] = field(default_factory=dict)
     """Those who are to go and still hold quota. In no order; changed by `PendingPreemptions` only."""
     deactivated_for: str = ""

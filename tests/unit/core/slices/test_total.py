@@ -191,7 +191,7 @@ def validate(world: World) -> None:
     assert not state.presence
     # Only what must wait for a job to stop may still be open.
     for key in state.inbox:
-        assert state.jobs[key].phase == 2
+        assert state.jobs[key].stops
     assert set(state.inbox_of) == {seq for queue in state.inbox.values() for seq in queue}
 
 

@@ -1,0 +1,75 @@
+"""A waiting job that gets smaller, and then as large as it was: quota for its last size is for all of it."""
+
+import pytest
+
+from sluice.events.scheduler import QuotaReserved
+from sluice.events.slices import WorkloadCreated, WorkloadDeleted
+from tests.support.elastic_cell import Cell
+from tests.support.family_world import cell, cluster_queue
+
+AGAIN = pytest.mark.parametrize("sizes", [(3, 5), (2, 6, 4, 5), (3, 4, 3, 4, 5)])
+
+
+def waiting(*, elastic: bool) -> Cell:
+    """A job of five pods behind one that has all, and a small one behind that."""
+    world = Cell()
+    world.queue("q", 5)
+    world.submit("hold", "q", 5).settle()
+    world.submit("first", "q", 5, elastic=elastic).submit("second", "q", 1).settle()
+    return world
+
+
+@AGAIN
+@pytest.mark.parametrize("elastic", [False, True])
+def test_a_waiting_job_keeps_its_workload_and_its_place(elastic: bool, sizes: tuple[int, ...]) -> None:
+    world = waiting(elastic=elastic)
+    before = len(world.events(WorkloadCreated))
+    for size in sizes:
+        world.scale("first", size).settle()
+    world.report("hold", "JobFinished", success=True).settle()
+    assert [pods.count for pods in world.dispatch("first").pod_sets] == [5]
+    assert world.dispatch("first").state == "Running"
+    assert len(world.events(WorkloadCreated)) == before
+    assert not world.events(WorkloadDeleted)
+
+
+@AGAIN
+def test_a_growth_gets_all_that_it_asks_for_in_one_slice(sizes: tuple[int, ...]) -> None:
+    world = Cell()
+    world.queue("q", 5)
+    world.submit("hold", "q", 4).submit("first", "q", 1).settle()
+    world.scale("first", 5).settle()
+    before = len(world.events(WorkloadCreated))
+    for size in sizes:
+        world.scale("first", size).settle()
+    world.report("hold", "JobFinished", success=True).settle()
+    assert [(pods.count, pods.gated) for pods in world.dispatch("first").pod_sets] == [(5, 0)]
+    assert len(world.events(WorkloadCreated)) == before
+
+
+@AGAIN
+def test_a_racing_job_keeps_its_workload_and_its_place(sizes: tuple[int, ...]) -> None:
+    world = cell(cluster_queue({"best": 5, "other": 1}))
+    world.submit("hold", count=5).settle()
+    world.submit("first", count=5).settle()
+    before = len(world.events(WorkloadCreated))
+    for size in sizes:
+        world.message("first", "JobScaled", {"podSets": {"main": size}}).settle(1)
+    world.report("hold", "JobFinished", success=True).settle(1)
+    assert world.flavor_of("first") == "best"
+    assert len(world.events(WorkloadCreated)) == before
+
+
+def test_what_the_scheduler_had_not_heard_of_is_given_up() -> None:
+    """Whoever reserves for the first of three sizes has nothing for the last two, though one is the same."""
+    world = waiting(elastic=False)
+    world.report("hold", "JobFinished", success=True)
+    world.step("slices")
+    for size in (3, 5):
+        world.scale("first", size)
+        world.step("slices")
+    world.step("scheduler", entries=2)
+    world.settle()
+    (first,) = [e for e in world.events(QuotaReserved) if "first" in e.workload]
+    assert first.observed_generation == 0
+    assert [e.workload for e in world.events(WorkloadDeleted)] == [first.workload]

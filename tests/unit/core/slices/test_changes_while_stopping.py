@@ -20,7 +20,7 @@ def running(*, elastic: bool, growing: bool = False) -> tuple[Cell, Workload]:
     """A job that runs with two pods, which a check has approved."""
     cell = Cell()
     cell.apply(CHECK)
-    cell.queue("q", 8, **CHECKED)
+    cell.queue("q", 8, "", **CHECKED)
     cell.submit("a", "q", 2, elastic=elastic).settle()
     cell.checks_say(ready=True)
     cell.settle()

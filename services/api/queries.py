@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -22,6 +22,7 @@ from sluice.protocol.query import (
 
 from .follower import Follower
 from .objects import NAMESPACED_KINDS, keys, known, render
+from .scope import cleaned, in_scope
 from .selector import Selector
 from .world import World
 
@@ -93,14 +94,26 @@ async def list_objects(world: World, request: ListRequest, enrich: Enrich | None
     seq = world.seq
     page = _Page(world, request.kind, selector, request.limit, enrich)
     last = ""
+    foreign = foreign_to(world, request.within)
     for key in _candidates(world, request):
+        if not in_scope(request.kind, key, request.within):
+            continue
         if request.continue_ and key <= request.continue_:
             continue
         if page.full:
-            return ListAnswer(seq=seq, items=page.items, continue_="" if request.waiting_in else last)
+            more = "" if request.waiting_in else last
+            return ListAnswer(seq=seq, items=cleaned(page.items, foreign), continue_=more)
         if await page.add(key):
             last = key
-    return ListAnswer(seq=seq, items=page.items)
+    return ListAnswer(seq=seq, items=cleaned(page.items, foreign))
+
+
+def foreign_to(world: World, within: Sequence[str] | None) -> frozenset[str] | None:
+    """Return the namespaces that there are beside those in *within*; None when all may be seen."""
+    if within is None:
+        return None
+    known = {key.partition("/")[0] for kind in ("Job", "Workload", "LocalQueue") for key in keys(world, kind)}
+    return frozenset({*known, *world.objects.by_kind["Namespace"]} - {*within})
 
 
 def _candidates(world: World, request: ListRequest) -> list[str]:
@@ -133,6 +146,9 @@ async def watch(follower: Follower, request: WatchRequest, enrich: Enrich | None
     while True:
         seq = world.seq
         answer = await _changes(world, request, selector, since, enrich)
+        if request.within is not None:
+            items = cleaned(answer.items, foreign_to(world, request.within))
+            answer = msgspec.structs.replace(answer, items=items)
         left = deadline - time.monotonic()
         if answer.items or answer.deleted or answer.continue_ or left <= 0:
             return answer
@@ -219,6 +235,8 @@ def waiting_first(world: World, kind: str, since: int, places: int) -> Iterator[
 
 def _meant(request: WatchRequest, key: str) -> bool:
     namespace, slash, name = key.rpartition("/")
+    if not in_scope(request.kind, key, request.within):
+        return False
     if slash and request.namespace and namespace != request.namespace:
         return False
     return not request.name or name == request.name
@@ -259,4 +277,5 @@ def history(world: World, request: HistoryRequest) -> ListAnswer:
     omitted = sum(1 for entry in cut if entry["event"]) + sum(
         each.remembered - len(each.history) for each in workloads
     )
+    items = cleaned(items, foreign_to(world, request.within))
     return ListAnswer(seq=world.seq, items=items, omitted=omitted)

@@ -29,15 +29,18 @@ from sluice.protocol.query import (
     StatusAnswer,
     StatusRequest,
     WatchRequest,
+    WhyRequest,
     WriterHead,
 )
 
 from . import queries
 from .changer import Changer, OvertakenError
 from .config import Config
+from .explainer import BusyError, Explainer, UnknownError
 from .follower import Follower
 from .manifests import with_spec
 from .objects import UnknownKindError, render
+from .scope import ForbiddenError, check
 from .selector import SelectorError
 
 SAVE_TIMEOUT_S = 4.0
@@ -55,6 +58,7 @@ class ApiService:
         self.clock = BoundedClock()
         instance = f"{os.getpid():x}{time.time_ns() & 0xFFFFFF:x}"
         self.changer = Changer(self.log, self.follower, instance=instance, clock=self.clock)
+        self.explainer = Explainer()
         self._tasks: set[asyncio.Task[None]] = set()
         self.responder = Responder(config.nats_url, f"api-{config.instance}")
 
@@ -115,6 +119,7 @@ class ApiService:
             ("query.list", ListRequest, self._list),
             ("query.watch", WatchRequest, self._watch),
             ("query.history", HistoryRequest, self._history),
+            ("query.why", WhyRequest, self._why),
             ("query.status", StatusRequest, self._status),
         ):
             await self.responder.endpoint(
@@ -149,10 +154,12 @@ class ApiService:
     # Queries
 
     async def _list(self, request: ListRequest) -> object:
+        check(request)
         await queries.wait_for(self.follower, request.min_seq)
         return await queries.list_objects(self.follower.world, request, self._enrich(request))
 
     async def _watch(self, request: WatchRequest) -> object:
+        check(request)
         return await queries.watch(self.follower, request, self._enrich(request))
 
     def _enrich(self, request: ListRequest | WatchRequest) -> queries.Enrich | None:
@@ -162,8 +169,15 @@ class ApiService:
         return partial(with_spec, self.follower.world, self.log)
 
     async def _history(self, request: HistoryRequest) -> object:
+        check(request)
         await queries.wait_for(self.follower, request.min_seq)
         return queries.history(self.follower.world, request)
+
+    async def _why(self, request: WhyRequest) -> object:
+        check(request)
+        await queries.wait_for(self.follower, request.min_seq)
+        foreign = queries.foreign_to(self.follower.world, request.within)
+        return await self.explainer.explain(request, foreign)
 
     def _health(self) -> dict[str, Any]:
         """Return what the services API tells of this replica; every replica serves."""
@@ -209,6 +223,12 @@ def _refusal(name: str, error: Exception) -> Status:
             return status("NotFound", f"there is no kind {error.args[0]!r}")
         case SelectorError():
             return status("BadRequest", str(error))
+        case ForbiddenError():
+            return status("Forbidden", str(error))
+        case UnknownError():
+            return status("NotFound", str(error))
+        case BusyError():
+            return status("TooManyRequests", str(error))
         case queries.TooNewError() | OvertakenError() | EventLogError():
             return status("ServiceUnavailable", str(error))
     log.error("request failed", endpoint=name, exc_info=error)

@@ -17,6 +17,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """How many consumers a party may make in a second, in the long run; ten times as many at once."""
     replicas: Annotated[int, msgspec.Meta(ge=1)] = 1
     """How many gates there are: each lets a party send its part of the party's rate."""
+    questions_per_s: Annotated[float, msgspec.Meta(gt=0)] = 50.0
+    """How many questions a team may ask in a second, in the long run; four times as many at once."""
 
     @property
     def controller_names(self) -> tuple[str, ...]:

@@ -19,10 +19,13 @@ from sluice.rights.parties import Party
 
 from .meter import Meter
 from .offers import MALFORMED, Refused, Taken, judge_offer
+from .questions import narrow, unanswered
 
 __all__ = ["Ingress"]
 
 TOO_MANY = 429
+QUESTIONS_AT_ONCE = 4
+"""Seconds' worth of questions that a party may ask at once."""
 _OFFERS, _ACKS = b"2", b"3"
 SAY_S = 1.0
 """Refusals are logged so often: a party that is refused a thousand times a second says nothing new."""
@@ -33,13 +36,14 @@ log = structlog.get_logger("sluice.gate.ingress")
 class Door:
     """The way in of one party."""
 
-    def __init__(self, url: str, names: Names, party: Party, gates: int) -> None:
+    def __init__(self, url: str, names: Names, party: Party, gates: int, questions_per_s: float) -> None:
         self._names, self._gates = names, gates
         self._own = names.party(party.user)
         self.taken = self.refused = 0
         self._said_at, self._unsaid = 0.0, 0
         self.party = party
         self.meter = self._metered(party)
+        self._questions = Meter(questions_per_s, questions_per_s * QUESTIONS_AT_ONCE)
         self._inbox = f"_INBOX.{secrets.token_hex(8)}."
         self._acks = len(self._inbox)
         self._link = Link(url, f"gate-{party.user}", sink=self._sink, on_connect=self._connected)
@@ -93,21 +97,31 @@ class Door:
     def _answered(self, frame: Frame, now: float) -> bytes:
         """Return what is to be sent for a message: itself, or why not."""
         # Before anything else is looked at: what is too much must cost least.
-        meter = self.meter
+        asks = frame.subject.startswith(b"query.", len(self._own))
+        meter = self.meter if not asks else self._questions
         if meter is not None and (wait_s := meter.take(now)):
-            rate = f"{self.party.bounds.per_s:g} messages a second"
-            why = f"{self.party.user} may send {rate}; try again in {wait_s:.2f} s"
+            what = "ask so many questions" if asks else f"send {self.party.bounds.per_s:g} messages a second"
+            why = f"{self.party.user} may {what}; try again in {wait_s:.2f} s"
             return self._refused(frame, Refused(TOO_MANY, why), now, wait_s)
         try:
             suffix = frame.subject.decode()[len(self._own) :]
             reply = self._inbox + frame.reply.decode() if frame.reply else ""
         except UnicodeDecodeError:
             return self._refused(frame, Refused(MALFORMED, "a subject that is no UTF-8"), now)
+        if asks:
+            return self._asked(frame, suffix, reply, now)
         judged = judge_offer(self.party, self._names.prefix, suffix, frame.header, frame.payload)
         if isinstance(judged, Taken):
             self.taken += 1
             return publish_frame(self._names.prefix + suffix, frame.payload, reply, judged.headers)
         return self._refused(frame, judged, now)
+
+    def _asked(self, frame: Frame, suffix: str, reply: str, now: float) -> bytes:
+        """Pass a question on to the api service, narrowed; the answer comes as an acknowledgement does."""
+        narrowed = narrow(self.party, self._names.prefix, suffix, frame.payload)
+        if isinstance(narrowed, Refused):
+            return self._refused(frame, narrowed, now)
+        return publish_frame(self._names.prefix + suffix, narrowed, reply, {})
 
     def _refused(self, frame: Frame, refused: Refused, now: float, wait_s: float = 0.0) -> bytes:
         self.refused += 1
@@ -123,15 +137,17 @@ class Door:
             self._said_at, self._unsaid = now, 0
         if not frame.reply:
             return b""
-        body = refusal(refused.code, refused.why, wait_s)
+        asks = frame.subject.startswith(b"query.", len(self._own))
+        body = unanswered(refused, wait_s) if asks else refusal(refused.code, refused.why, wait_s)
         return b"PUB %s %d\r\n%s\r\n" % (frame.reply, len(body), body)
 
 
 class Ingress:
     """The doors of all parties that have one. *gates*: how many there are to share messages out among."""
 
-    def __init__(self, url: str, cell: str, gates: int) -> None:
-        self._url, self._names, self._gates = url, Names(cell), gates
+    def __init__(self, url: str, cell: str, gates: int, questions_per_s: float) -> None:
+        self._url, self._names = url, Names(cell)
+        self._gates, self._per_s = gates, questions_per_s
         self._doors: dict[str, Door] = {}
 
     @property
@@ -144,14 +160,14 @@ class Ingress:
 
     async def serve(self, parties: Iterable[Party]) -> None:
         """Open the doors of *parties*, and close those of others."""
-        wanted = {party.user: party for party in parties if party.offers}
+        wanted = {party.user: party for party in parties if party.offers or party.asks}
         for user in [user for user in self._doors if user not in wanted]:
             await self._doors.pop(user).close()
         for user, party in wanted.items():
             if user in self._doors:
                 self._doors[user].change(party)
                 continue
-            door = self._doors[user] = Door(self._url, self._names, party, self._gates)
+            door = self._doors[user] = Door(self._url, self._names, party, self._gates, self._per_s)
             await door.open()
 
     async def close(self) -> None:

@@ -46,7 +46,7 @@ class Gate:
         self._roles, self._read = Path(config.roles), 0
         self._parties = self._known()
         self._allowances: dict[str, Meter] = {}
-        self._ingress = Ingress(cell.nats_url, cell.cell, config.replicas)
+        self._ingress = Ingress(cell.nats_url, cell.cell, config.replicas, config.questions_per_s)
         self._prefix = self.names.subject("gate.")
         self._link = Link(cell.nats_url, "gate", sink=self._sink, on_connect=self._connected)
         self._responder = Responder(cell.nats_url, f"gate-{cell.instance}")

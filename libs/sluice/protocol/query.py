@@ -1,7 +1,7 @@
 """What the api service is asked and what it answers, over NATS request/reply (JSON).
 
 Not events: nothing here is in the log. Requests go to `sluice.<cell>.api.apply|delete` and
-`sluice.<cell>.query.list|watch|history|status`; a request that cannot be served is answered with a
+`sluice.<cell>.query.list|watch|history|why|status`; a request that cannot be served is answered with a
 Kubernetes `Status` (`kind: "Status"`, `status: "Failure"`), field errors in `details.causes`.
 Objects travel as Kubernetes objects: `apiVersion`, `kind`, `metadata`, `spec`, `status`.
 """
@@ -29,6 +29,8 @@ __all__ = [
     "StatusRequest",
     "WatchAnswer",
     "WatchRequest",
+    "WhyAnswer",
+    "WhyRequest",
     "Wire",
     "WriterHead",
 ]
@@ -131,6 +133,7 @@ class ListRequest(Request, frozen=True, kw_only=True):
     `whole`: jobs with the spec that they were submitted with, read from the log.
     `waiting_in`: of workloads, those that wait in this queue (a cluster queue, or the `namespace/name` of a
     local one), the next one first; `limit` of them, without further pages.
+    `within`: nothing is seen but what lies in these namespaces. The gate writes it for teams.
     """
 
     kind: str
@@ -142,6 +145,7 @@ class ListRequest(Request, frozen=True, kw_only=True):
     limit: int = 500
     whole: bool = False
     waiting_in: str = ""
+    within: list[str] | None = None
     continue_: str = msgspec.field(default="", name="continue")
 
 
@@ -174,6 +178,7 @@ class WatchRequest(Request, frozen=True, kw_only=True):
     timeout_ms: int = 10_000
     whole: bool = False
     places: int = 0
+    within: list[str] | None = None
     continue_: str = msgspec.field(default="", name="continue")
 
 
@@ -228,3 +233,21 @@ class HistoryRequest(Request, frozen=True, kw_only=True):
     namespace: str = ""
     limit: int = 50
     min_seq: int = 0
+    within: list[str] | None = None
+
+
+class WhyRequest(Request, frozen=True, kw_only=True):
+    """Why is a workload, or a job's, pending? For who may not read the log; the others ask that."""
+
+    name: str
+    namespace: str
+    min_seq: int = 0
+    within: list[str] | None = None
+
+
+class WhyAnswer(Wire, frozen=True, kw_only=True):
+    """The answer as of `seq`: `text` for people, `report` with the same for programs."""
+
+    seq: int
+    text: list[str]
+    report: dict[str, Any]

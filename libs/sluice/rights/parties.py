@@ -22,6 +22,10 @@ BUDGET = "sluice.dev/budget"
 """A controller that is a service: it answers how budgets stand, and saves what it has computed."""
 
 
+NARROWED = ("list", "watch", "history", "why")
+"""Questions that can be answered of some namespaces only: they have a field `within`."""
+
+
 @dataclass(frozen=True)
 class Service:
     """One of the cell's own programs, by the subjects that it may use; what is not named is refused."""
@@ -60,6 +64,10 @@ class Party:
     """Subjects of which the gate looks at each message, and puts it in the log under an id of the party's."""
     bounds: Bounds = Bounds()
     """Of what it offers."""
+    asks: tuple[str, ...] = ()
+    """Questions to the api service that the gate narrows to its namespaces."""
+    namespaces: tuple[str, ...] = ()
+    """Those that it sees by these questions."""
     reads: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Streams that it may read, and which subjects of them; `>` is all."""
     makes: tuple[str, ...] = ()
@@ -196,6 +204,7 @@ def _gate(names: Names) -> Service:
             *making(names.bucket("claims"), names.bucket("heartbeats")),
             f"{API}STREAM.PURGE.{names.bucket('heartbeats')}",
             f"{names.prefix}job.>",
+            *(f"{names.prefix}query.{question}" for question in NARROWED),
         ],
         f"{names.prefix}gate.>",
         f"{names.prefix}party.>",
@@ -263,7 +272,15 @@ def teams(
 ) -> Party:
     """Return a team, which submits jobs of its *namespaces*; *follows*: it reads the log, of everybody."""
     reads = {names.log: (">",), names.bucket("dispatch"): (">",)} if follows else {}
-    return Party(user, what, offers=tuple(_jobs(names, namespaces)), bounds=bounds, reads=reads)
+    return Party(
+        user,
+        what,
+        offers=tuple(_jobs(names, namespaces)),
+        bounds=bounds,
+        asks=tuple(f"{names.prefix}query.{question}" for question in NARROWED),
+        namespaces=tuple(namespaces),
+        reads=reads,
+    )
 
 
 def operators(names: Names, user: str, what: str) -> Party:

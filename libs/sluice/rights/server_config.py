@@ -47,7 +47,7 @@ def render(
     lines += ["    ]", "  }"]
     for party in others:
         # JetStream is off in this account: it says so, and clients ask the gate instead.
-        publish = (*party.says, *party.offers, f"{API}>", f"{GATED}>")
+        publish = (*party.says, *party.offers, *party.asks, f"{API}>", f"{GATED}>")
         lines += [f"  # {party.what}.", f"  {account_of(party.user)} {{", "    users: ["]
         lines += [*_user(_logins(party.user, keys), publish, ("_INBOX.>", "$SRV.>"), answers=False), "    ]"]
         if party.offers:
@@ -103,7 +103,7 @@ def _exports(names: Names, party: Party) -> list[str]:
     own = f"accounts: [{account_of(party.user)}]"
     if party.reads or party.makes:
         lines.append(f'{{service: "{names.prefix}gate.{party.user}.>", {own}}}')
-    if party.offers:
+    if party.offers or party.asks:
         lines.append(f'{{service: "{names.party(party.user)}>", {own}}}')
     return lines
 
@@ -116,7 +116,7 @@ def _imports(names: Names, party: Party) -> list[str]:
     lines = [imported(subject) for subject in party.says]
     lines += [
         imported(names.party(party.user) + subject.removeprefix(names.prefix), subject)
-        for subject in party.offers
+        for subject in (*party.offers, *party.asks)
     ]
     if party.reads or party.makes:
         gate = f"{names.prefix}gate.{party.user}."

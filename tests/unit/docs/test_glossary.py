@@ -36,6 +36,8 @@ NO_CONCEPTS = {
         "StatusRequest",
         "WatchAnswer",
         "WatchRequest",
+        "WhyAnswer",
+        "WhyRequest",
         "WriterHead",
     },
     "parts of something that has a row": {

@@ -41,7 +41,7 @@ __all__ = ["plan_apply", "plan_delete", "status"]
 _PLURAL = {kind.kind: kind.plural for kind in BY_GVK.values()}
 _CODES = {
     "BadRequest": 400, "Forbidden": 403, "NotFound": 404, "Conflict": 409, "Invalid": 422,
-    "RequestEntityTooLarge": 413, "InternalError": 500, "ServiceUnavailable": 503,
+    "RequestEntityTooLarge": 413, "InternalError": 500, "ServiceUnavailable": 503, "TooManyRequests": 429,
 }  # fmt: skip
 
 MAX_BYTES = 1024 * 1024

@@ -7,17 +7,21 @@ import click
 import msgspec
 
 from sluice.api.errors import FieldError
+from sluice.cli.cell.client import Api, run
 from sluice.cli.cell.log_options import (
     about_a_log,
     at_option,
+    log_option,
     output_option,
+    plain_errors,
     progress,
     sequence_of,
     show_json,
+    source_of,
 )
 from sluice.cli.cell.selectors import namespace_option
 from sluice.cli.kit.durations import utc
-from sluice.cli.kit.errors import EXIT_USAGE, CliError
+from sluice.cli.kit.errors import EXIT_UNAVAILABLE, EXIT_USAGE, CliError
 from sluice.cli.kit.event_text import describe, subject_of
 from sluice.cli.kit.files import read_plain
 from sluice.cli.kit.suggest import did_you_mean
@@ -37,19 +41,18 @@ from sluice.events.base import Event, JobKey, Micros
 from sluice.events.ids import uid
 from sluice.events.scheduler import QuotaReserved
 from sluice.events.slices import WorkloadCreated, WorkloadRecord
-from sluice.log.fold import Fold
+from sluice.log.errors import EventLogError
+from sluice.protocol.query import WhyAnswer, WhyRequest
 from sluice.protocol.subjects import COMMITS
 from sluice.replay.explain import racing_sandbox, resize
 from sluice.replay.explain.activity import queue_words
-from sluice.replay.explain.executors import Executors
+from sluice.replay.explain.others import others_at
 from sluice.replay.explain.sandbox import Laboratory, Outcome
-from sluice.replay.explain.why import Others, explain, find
+from sluice.replay.explain.why import explain, find
 from sluice.replay.history import causes
 from sluice.replay.history import trace as tracing
 from sluice.replay.source.source import Source
 from sluice.replay.source.time_travel import (
-    Progress,
-    checks_at,
     configured_at,
     fold_at,
     scheduler_at,
@@ -61,13 +64,17 @@ from sluice.replay.source.time_travel import (
 @click.argument("workload")
 @namespace_option()
 @at_option()
-@about_a_log
+@log_option()
 @output_option()
-def why(source: Source, workload: str, namespace: str, at: str | None, output: str) -> None:
+@click.pass_context
+def why(
+    ctx: click.Context, workload: str, namespace: str, at: str | None, file: Path | None, output: str
+) -> None:
     """Explain why WORKLOAD (or a job's) is pending, now or at any sequence or time.
 
     Shows what it asks for and what there is, its place in the queue, who holds what is short and why they
-    may not be preempted, and changes that would admit it, each of them decided on a copy of the state.
+    may not be preempted, and changes that would admit it, each of them decided on a copy of the state. A user
+    who may not read the log asks the api service, which tells of the user's own namespaces, as of now.
 
     \b
     Examples:
@@ -75,12 +82,44 @@ def why(source: Source, workload: str, namespace: str, at: str | None, output: s
       sluice why team-a/train --at 4711
       sluice why train --at 2026-01-06T14:03 -l tuesday.slog -o json
     """
-    workload = _within(namespace, workload)
+    with plain_errors():
+        try:
+            source = source_of(ctx, file)
+        except (CliError, EventLogError) as error:
+            if file is not None or at or not _told(ctx, workload, namespace, output):
+                raise error from None
+            return
+        _explained(source, _within(namespace, workload), at, output)
+
+
+def _told(ctx: click.Context, name: str, namespace: str, output: str) -> bool:
+    """Show what the api service says, as teams may not read the log; tell whether it says anything."""
+    space, _, rest = name.rpartition("/")
+
+    async def ask(api: Api) -> WhyAnswer:
+        return await api.ask(
+            "query.why", WhyRequest(name=rest, namespace=space or namespace), WhyAnswer, 60.0
+        )
+
+    try:
+        found = run(ctx, ask)
+    except CliError as error:
+        if error.exit_code == EXIT_UNAVAILABLE:
+            return False
+        raise
+    if output == "json":
+        show_json(found.report)
+    else:
+        echo("\n".join(found.text))
+    return True
+
+
+def _explained(source: Source, workload: str, at: str | None, output: str) -> None:
     seq = sequence_of(source, at)
     with progress(source, "Reading", seq) as show:
         fold = scheduler_at(source, seq, progress=show)
         report = explain(
-            fold.state, workload, seq, fold.at, others=_others(source, seq, fold, workload, show)
+            fold.state, workload, seq, fold.at, others=others_at(source, seq, fold, workload, show)
         )
     if output == "json":
         show_json(report.plain())
@@ -91,19 +130,6 @@ def why(source: Source, workload: str, namespace: str, at: str | None, output: s
 def _within(namespace: str, name: str) -> str:
     """Return the name as it is to be looked for; in `default` as it was given, for errors to repeat."""
     return name if "/" in name or namespace == "default" else f"{namespace}/{name}"
-
-
-def _others(source: Source, seq: int, fold: Fold[SchedulerState], name: str, show: Progress) -> Others:
-    """Ask the other services too, where they have a say in this workload."""
-    world, found = fold.state.world, find(fold.state, name)
-    family = world.families.get(found.record.parent or found.key)
-    members = [found, *(family or {}).values()]
-    checked = any(w.assignment is not None and w.admitted_at is None for w in members)
-    return Others(
-        variants_at(source, seq, progress=show).state if family else None,
-        checks_at(source, seq, progress=show).state if checked else None,
-        Executors(source, seq),
-    )
 
 
 @click.command("who-preempted")

@@ -1,0 +1,53 @@
+"""`python -m sluice.services.api.explain_worker`: a question on stdin, its answer on stdout."""
+
+import sys
+
+import msgspec
+
+from sluice.cli.cell.live_source import live_source
+from sluice.cli.kit.settings import Settings
+from sluice.cli.kit.why_text import plain_words
+from sluice.protocol.query import WhyAnswer
+from sluice.replay.explain.others import others_at
+from sluice.replay.explain.why import explain
+from sluice.replay.source.errors import UnknownWorkloadError
+from sluice.replay.source.time_travel import scheduler_at
+
+from .scope import hidden
+
+__all__ = ["Answer", "Question"]
+
+
+class Question(msgspec.Struct, frozen=True):
+    """*foreign*: namespaces of which nothing is told; None: all is."""
+
+    namespace: str
+    name: str
+    foreign: list[str] | None = None
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """None: there is no such workload."""
+
+    found: WhyAnswer | None = None
+
+
+def answer(question: Question) -> Answer:
+    source = live_source(Settings())
+    seq = source.end
+    fold = scheduler_at(source, seq)
+    name = f"{question.namespace}/{question.name}"
+    try:
+        others = others_at(source, seq, fold, name)
+        report = explain(fold.state, name, seq, fold.at, others=others)
+    except UnknownWorkloadError:
+        return Answer()
+    text, plain = list(plain_words(report)), msgspec.to_builtins(report.plain())
+    if question.foreign is not None:
+        text, plain = hidden((text, plain), frozenset(question.foreign))
+    return Answer(WhyAnswer(seq=seq, text=text, report=plain))
+
+
+if __name__ == "__main__":
+    asked = msgspec.json.decode(sys.stdin.buffer.read(), type=Question)
+    sys.stdout.buffer.write(msgspec.json.encode(answer(asked)))

@@ -22,6 +22,7 @@ from sluice.events.slices import (
     ReclaimablePodsUpdated,
     WorkloadCreated,
     WorkloadDeleted,
+    WorkloadStopped,
     WorkloadUpdated,
 )
 from sluice.events.variants import ParentAdmitted, PreemptionGateClosed, VariantCreated, VariantStopped
@@ -238,6 +239,51 @@ def made_anew_for_a_label(entries: list[Entry]) -> Damaged:
     return replaced(entries, updated, *exchange), seq
 
 
+def grown_back() -> list[Entry]:
+    """A waiting job gets smaller, and as large as it was, before it gets quota."""
+    world = Cell()
+    world.queue("left", 3)
+    world.submit("hold", "left", 3, elastic=False).submit("a", "left", 3, elastic=False).settle()
+    for size in (2, 3):
+        world.scale("a", size).settle()
+    world.report("hold", "JobFinished", success=True).settle()
+    return world.log
+
+
+def made_anew_for_a_size(entries: list[Entry]) -> Damaged:
+    """As if the quota were for the job as it was."""
+    _, made = first(entries, WorkloadCreated, 1)
+    seq, resumed = first(entries, JobResumed, 1)
+    other = msgspec.structs.replace(made.workload, name="other", uid="u-2")
+    exchange = (
+        WorkloadCreated(cause=resumed.cause, workload=other),
+        WorkloadDeleted(cause=resumed.cause, workload=resumed.workload),
+    )
+    return replaced(entries, resumed, *exchange), seq
+
+
+def resized_while_it_stops() -> list[Entry]:
+    """A job is preempted, and gets smaller before its pods have stopped."""
+    world = Cell()
+    world.queue("left", 3, preemption=LOWER)
+    world.submit("a", "left", 3).settle()
+    world.submit("b", "left", 3, priority=9).settle(executor=False)
+    world.scale("a", 2).settle()
+    return world.log
+
+
+def made_anew_as_it_stops(entries: list[Entry]) -> Damaged:
+    """The new size is that of a workload without a history."""
+    _, made = first(entries, WorkloadCreated)
+    seq, stopped = first(entries, WorkloadStopped)
+    other = msgspec.structs.replace(made.workload, name="other", uid="u-2")
+    exchange = (
+        WorkloadCreated(cause=stopped.cause, workload=other),
+        WorkloadDeleted(cause=stopped.cause, workload=stopped.workload),
+    )
+    return followed(entries, stopped, *exchange), seq
+
+
 def limited() -> list[Entry]:
     """Of a job with three completions, which runs two pods, three are to run."""
     world = Cell()
@@ -364,6 +410,8 @@ BROKEN_DECISIONS: list[tuple[str, Callable[[], list[Entry]], Callable[[list[Entr
     ("useless-growth", partly_done, all_are_needed),
     ("useless-growth", deleted, grows_though_deleted),
     ("reservation-kept", approved, made_anew_for_a_label),
+    ("reservation-kept", grown_back, made_anew_for_a_size),
+    ("workload-kept", resized_while_it_stops, made_anew_as_it_stops),
     ("limits-of-then", ranged, started_with_former_requests),
     ("needed-promise", promised, nobody_to_preempt),
     ("priority-kept", reclassified, another_value_by_an_edit),

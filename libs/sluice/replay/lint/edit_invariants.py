@@ -11,9 +11,10 @@ from sluice.core.slices.intake import Inbound
 from sluice.core.slices.resize import is_elastic
 from sluice.core.slices.state import Job, State, Todo
 from sluice.core.slices.submission import Submission, template_digest
+from sluice.core.workload.charges import counts
+from sluice.core.workload.reasons import NO_MATCHING_WORKLOAD
 from sluice.events.base import JobKey, PodSet, WorkloadKey
 from sluice.events.scheduler import (
-    Admitted,
     Evicted,
     QuotaReleased,
     QuotaReserved,
@@ -21,12 +22,16 @@ from sluice.events.scheduler import (
     WorkloadSliceWithdrawn,
 )
 from sluice.events.slices import (
+    JobResumed,
+    JobSuspended,
     WorkloadCreated,
     WorkloadDeleted,
     WorkloadFinished,
     WorkloadRecord,
+    WorkloadStopped,
     WorkloadUpdated,
 )
+from sluice.events.variants import ParentAdmitted, ParentEvicted, ParentReleased
 
 from .observer import Observer, hears
 
@@ -42,23 +47,39 @@ class Kept:
 
 
 class KeptReservationObserver(Observer):
-    """Quota that was reserved, and what checks have approved, is not lost for an edit of neither."""
+    """Quota that was reserved, and what checks have approved, is not lost for an edit of neither.
+
+    Not for one either that the scheduler had heard of when it reserved the quota.
+    """
 
     name = "reservation-kept"
     decider = SliceAggregator
 
     def __init__(self) -> None:
         self.waiting: dict[WorkloadKey, Kept] = {}
+        self.changes: dict[WorkloadKey, int] = {}
+        """How often its pods were changed in place."""
 
     @hears
     def _reserved(self, state: State, event: QuotaReserved) -> None:
         job = state.by_workload.get(event.workload)
-        if job is not None and job.record.key == event.workload and job.todo is not Todo.RECREATE:
+        if job is None or job.record.key != event.workload:
+            return
+        if job.todo is not Todo.RECREATE or self._is_for(state, job, event):
             self.waiting[event.workload] = Kept(job.key, job.uid, job.record, _manifest(state, job))
+
+    def _is_for(self, state: State, job: Job, event: QuotaReserved) -> bool:
+        """Is the quota for what the job asks for now, as far as the slice-aggregator knows?"""
+        if state.limits_used or event.observed_generation != self.changes.get(event.workload, 0):
+            return False
+        queue = state.cluster_queues.get(f"{job.record.namespace}/{job.record.queue_name}")
+        return event.cluster_queue == queue and counts(event.pod_sets) == counts(job.record.pod_sets)
 
     @hears
     def _over(
-        self, _: State, event: Admitted | Evicted | QuotaReleased | WorkloadFinished | WorkloadSliceWithdrawn
+        self,
+        _: State,
+        event: JobResumed | Evicted | QuotaReleased | WorkloadFinished | WorkloadSliceWithdrawn,
     ) -> None:
         self.waiting.pop(event.workload, None)
 
@@ -69,6 +90,8 @@ class KeptReservationObserver(Observer):
 
     @hears
     def _updated(self, state: State, event: WorkloadUpdated) -> None:
+        if event.pod_sets is not None:
+            self.changes[event.workload] = self.changes.get(event.workload, 0) + 1
         kept, job = self.waiting.get(event.workload), state.by_workload.get(event.workload)
         if kept is not None and job is not None and job.record.key == event.workload:
             kept.record, kept.manifest = job.record, _manifest(state, job)
@@ -76,6 +99,7 @@ class KeptReservationObserver(Observer):
     @hears
     def _deleted(self, state: State, event: WorkloadDeleted) -> Iterator[str]:
         kept = self.waiting.pop(event.workload, None)
+        self.changes.pop(event.workload, None)
         job = state.jobs.get(kept.job) if kept is not None else None
         if kept is None or job is None or job.uid != kept.uid:
             return
@@ -107,6 +131,56 @@ def _template(manifest: bytes | Inbound) -> bytes:
     if isinstance(manifest, bytes):
         return manifest
     return template_digest(manifest.data) if isinstance(manifest.data, Submission) else b""
+
+
+class KeptWorkloadObserver(Observer):
+    """A job that stops keeps its workload, so what holds it back and its place, until that has no quota.
+
+    Only one that was stopped for another workload gets that.
+    """
+
+    name = "workload-kept"
+    decider = SliceAggregator
+
+    def __init__(self) -> None:
+        self.leaving: dict[WorkloadKey, tuple[JobKey, str]] = {}
+        """Workload that is to give its quota up -> its job, and which one of that name."""
+        self.exchanged: set[JobKey] = set()
+        """Told to stop for another workload, or about to be exchanged since before it was evicted."""
+
+    @hears
+    def _evicted(self, state: State, event: Evicted | ParentEvicted | WorkloadStopped) -> None:
+        job = state.by_workload.get(event.workload)
+        if job is None or job.record.key != event.workload or not job.reserved:
+            return
+        self.leaving[event.workload] = (job.key, job.uid)
+        if job.todo is Todo.RECREATE:
+            self.exchanged.add(job.key)
+
+    @hears
+    def _suspended(self, _: State, event: JobSuspended) -> None:
+        if event.reason == NO_MATCHING_WORKLOAD:
+            self.exchanged.add(event.job)
+
+    @hears
+    def _over(
+        self,
+        _: State,
+        event: QuotaReleased | ParentReleased | QuotaReserved | ParentAdmitted | WorkloadFinished,
+    ) -> None:
+        self.leaving.pop(event.workload, None)
+
+    @hears
+    def _resumed(self, _: State, event: JobResumed) -> None:
+        self.exchanged.discard(event.job)
+
+    @hears
+    def _deleted(self, state: State, event: WorkloadDeleted) -> Iterator[str]:
+        job, uid = self.leaving.pop(event.workload, (None, ""))
+        now = None if job is None else state.jobs.get(job)
+        if job is None or now is None or now.uid != uid or job in self.exchanged:
+            return
+        yield f"{event.workload} has quota still and is exchanged for {now.record.key}"
 
 
 class CompletionsObserver(Observer):
@@ -171,4 +245,9 @@ class PriorityObserver(Observer):
             self.named = {uid: had for uid, had in self.named.items() if uid in live}
 
 
-EDIT_OBSERVERS: tuple[type[Observer], ...] = (KeptReservationObserver, CompletionsObserver, PriorityObserver)
+EDIT_OBSERVERS: tuple[type[Observer], ...] = (
+    KeptReservationObserver,
+    KeptWorkloadObserver,
+    CompletionsObserver,
+    PriorityObserver,
+)

@@ -1011,6 +1011,44 @@ MENDED: tuple[Mutant, ...] = (
         seed=838,
     ),
     Mutant(
+        "NEW-grown-back",
+        "a job that got smaller and as large as it was is taken for admitted as the smaller one",
+        (("libs/sluice/core/slices/resize.py", "    if observed:", "    if observed < 0:"),),
+    ),
+    Mutant(
+        "NEW-while-stopping",
+        "a job that is changed while its quota is not free yet gets another workload",
+        (
+            (
+                "libs/sluice/core/slices/decide.py",
+                "    if job.stops:",
+                "    if job.phase is Phase.STOPPING:",
+            ),
+        ),
+    ),
+    Mutant(
+        "NEW-ended-before",
+        "pods that ended in the attempt before give quota back when the next one begins",
+        (
+            (
+                "libs/sluice/core/slices/fold_own.py",
+                "job.placement, job.reclaimable, job.remaining = (), {}, {}",
+                "job.placement, job.remaining = (), {}",
+            ),
+        ),
+    ),
+    Mutant(
+        "NEW-off-and-on",
+        "who is switched off as a check asks for a retry, and on again, is not held back",
+        (
+            (
+                "libs/sluice/core/lifecycle/transitions.py",
+                "ev.PREEMPTED, ev.DEACTIVATED)",
+                "ev.PREEMPTED)",
+            ),
+        ),
+    ),
+    Mutant(
         "NEW-reserved-before",
         "a variant keeps quota that it has from before an edit of its job, and the job runs with it",
         (

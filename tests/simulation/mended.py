@@ -1014,6 +1014,7 @@ MENDED: tuple[Mutant, ...] = (
         "NEW-grown-back",
         "a job that got smaller and as large as it was is taken for admitted as the smaller one",
         (("libs/sluice/core/slices/resize.py", "    if observed:", "    if observed < 0:"),),
+        seed=10,
     ),
     Mutant(
         "NEW-while-stopping",
@@ -1025,6 +1026,7 @@ MENDED: tuple[Mutant, ...] = (
                 "    if job.phase is Phase.STOPPING:",
             ),
         ),
+        seed=6,
     ),
     Mutant(
         "NEW-ended-before",
@@ -1036,6 +1038,7 @@ MENDED: tuple[Mutant, ...] = (
                 "job.placement, job.remaining = (), {}",
             ),
         ),
+        theme="elastic",
     ),
     Mutant(
         "NEW-off-and-on",
@@ -1043,10 +1046,11 @@ MENDED: tuple[Mutant, ...] = (
         (
             (
                 "libs/sluice/core/lifecycle/transitions.py",
-                "ev.PREEMPTED, ev.DEACTIVATED)",
-                "ev.PREEMPTED)",
+                "    if backing_off and (workload.requeue_at or 0) > at:",
+                "    if backing_off and held_for in _BACKING_OFF and (workload.requeue_at or 0) > at:",
             ),
         ),
+        theme="checks",
     ),
     Mutant(
         "NEW-reserved-before",

@@ -49,7 +49,14 @@ FREE_LOST_RESERVATIONS = 3
 
 LONGEST_WAIT_FOR_RESERVATION_S = 60
 
-_BACKING_OFF = (ev.PODS_READY_TIMEOUT, ev.ADMISSION_CHECK, ev.PREEMPTED, ev.DEACTIVATED)
+_BACKING_OFF = (ev.PODS_READY_TIMEOUT, ev.ADMISSION_CHECK, ev.PREEMPTED)
+
+_REQUEUED = {
+    ev.DEACTIVATED: ev.REACTIVATED,
+    ev.CLUSTER_QUEUE_STOPPED: ev.CLUSTER_QUEUE_RESTARTED,
+    ev.LOCAL_QUEUE_STOPPED: ev.LOCAL_QUEUE_RESTARTED,
+}
+"""Why it was held back -> why it is queued again."""
 
 
 def transitions(world: World, workload: Workload, at: Micros, cause: int) -> list[Event]:
@@ -89,8 +96,8 @@ def deadline_of(world: World, workload: Workload) -> Micros | None:
     if workload.finished:
         return None
     if workload.assignment is None:
-        waits = workload.held_for in _BACKING_OFF
-        return workload.requeue_at if waits and workload.active else None
+        waits = workload.held_for and workload.active and _may_queue(world, workload, workload.held_for)
+        return workload.requeue_at if waits else None
     if workload.admitted_at is None or workload.evicted_at is not None or workload.stopped:
         return None
     ready_by, _ = pods_ready_deadline(world, workload)
@@ -365,23 +372,13 @@ def _requeue(
     """Return the event that ends Requeued=False, or [] while what it waits for lasts."""
     if not held_for or not workload.active:
         return []
-    if backing_off and held_for in _BACKING_OFF and (workload.requeue_at or 0) > at:
+    if backing_off and (workload.requeue_at or 0) > at:
         return []
-    reason = held_for
-    if held_for == ev.DEACTIVATED:
-        reason = ev.REACTIVATED
-    elif held_for in _BACKING_OFF:
-        if held_for != ev.PREEMPTED or workload.requeue_at is not None:
-            reason = ev.BACKOFF_FINISHED
-    elif held_for == ev.CLUSTER_QUEUE_STOPPED:
-        if not _cluster_queue_runs(world, workload):
-            return []
-        reason = ev.CLUSTER_QUEUE_RESTARTED
-    elif held_for == ev.LOCAL_QUEUE_STOPPED:
-        local = world.local_queues.get(f"{workload.record.namespace}/{workload.record.queue_name}")
-        if local is None or stopped(local.stop_policy):
-            return []
-        reason = ev.LOCAL_QUEUE_RESTARTED
+    if not _may_queue(world, workload, held_for):
+        return []
+    reason = _REQUEUED.get(held_for, held_for)
+    if held_for in _BACKING_OFF and (held_for != ev.PREEMPTED or workload.requeue_at is not None):
+        reason = ev.BACKOFF_FINISHED
     text = ev.REQUEUED_MESSAGES.get(reason, message)
     return [Requeued(workload=workload.key, reason=reason, message=text, cause=cause)]
 
@@ -395,9 +392,16 @@ def _late_retry(workload: Workload, cause: int) -> list[Event]:
     return [RequeueBackoffStarted(workload=workload.key, count=count, requeue_at=until, cause=cause)]
 
 
-def _cluster_queue_runs(world: World, workload: Workload) -> bool:
+def _may_queue(world: World, workload: Workload, held_for: str) -> bool:
+    """Do the queues run that it was held for, if it was for one?"""
+    if held_for not in (ev.CLUSTER_QUEUE_STOPPED, ev.LOCAL_QUEUE_STOPPED):
+        return True
     local = world.local_queues.get(f"{workload.record.namespace}/{workload.record.queue_name}")
-    queue = world.cluster_queues.get(local.cluster_queue) if local is not None else None
+    if local is None:
+        return False
+    if held_for == ev.LOCAL_QUEUE_STOPPED:
+        return not stopped(local.stop_policy)
+    queue = world.cluster_queues.get(local.cluster_queue)
     return queue is not None and not stopped(queue.spec.stop_policy)
 
 

@@ -30,6 +30,7 @@ from sluice.events.scheduler import (
     PendingReasonChanged,
     QuotaReleased,
     QuotaReserved,
+    RequeueBackoffStarted,
     WorkloadDeactivated,
     WorkloadSliceReplaced,
 )
@@ -149,6 +150,31 @@ class RetryObserver(Observer):
             yield f"{text}, but a check had asked for {rfc3339(until)}"
 
 
+class HeldBackObserver(Observer):
+    """Who is held back until some time has no quota before it, whatever else keeps it out (SC7)."""
+
+    name = "held-back"
+    decider = Scheduler
+
+    def __init__(self) -> None:
+        self.until: dict[WorkloadKey, Micros] = {}
+
+    @hears
+    def _began(self, _: SchedulerState, event: RequeueBackoffStarted) -> None:
+        self.until[event.workload] = event.requeue_at
+
+    @hears
+    def _over(self, _: SchedulerState, event: WorkloadDeleted | WorkloadFinished) -> None:
+        self.until.pop(event.workload, None)
+
+    @hears
+    def _reserved(self, state: SchedulerState, event: QuotaReserved) -> Iterator[str]:
+        until, workload = self.until.pop(event.workload, None), state.world.workloads.get(event.workload)
+        at = None if workload is None else workload.reserved_at
+        if until is not None and at is not None and at < until:
+            yield f"{event.workload} has quota since {rfc3339(at)}, but was held back until {rfc3339(until)}"
+
+
 class SentBackObserver(Observer):
     """Who was sent back by its checks is so until none of those concerns it any more (AC3)."""
 
@@ -230,6 +256,7 @@ def _current(state: SchedulerState, event: ChecksReady | ChecksRetry) -> Workloa
 CHECK_OBSERVERS: tuple[type[Observer], ...] = (
     ApprovalObserver,
     RetryObserver,
+    HeldBackObserver,
     SentBackObserver,
     AdditionsObserver,
 )

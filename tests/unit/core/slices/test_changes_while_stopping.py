@@ -9,6 +9,7 @@ from sluice.events.checks import ChecksRejected, ChecksRetry
 from sluice.events.scheduler import Evicted
 from sluice.events.slices import WorkloadCreated
 from tests.support.elastic_cell import Cell
+from tests.support.objects import kueue_object
 
 from .test_place_taken import CHECK, CHECKED, why
 
@@ -110,6 +111,33 @@ def test_who_is_switched_off_and_on_is_held_back_as_long_as_a_check_has_asked_fo
     cell.message("a", "JobActivated", {}).settle()
     now = only(cell)
     assert (now.assignment, why(cell, now)[0]) == (None, "OnHold")
+    cell.settle(HOUR_S - 100)
+    assert now.assignment is None
+    cell.run_until(200)
+    assert now.assignment is not None
+
+
+@pytest.mark.parametrize("where", ["ClusterQueue", "LocalQueue"])
+def test_whose_queue_is_stopped_and_resumed_is_held_back_as_well(where: str) -> None:
+    cell, runs = running(elastic=False)
+
+    def policy(value: str) -> None:
+        if where == "LocalQueue":
+            cell.apply(
+                kueue_object(
+                    "LocalQueue", "q", {"clusterQueue": "q", "stopPolicy": value}, namespace="default"
+                )
+            )
+        else:
+            cell.queue("q", 8, "", stopPolicy=value, **CHECKED)
+
+    retry(cell, runs)
+    policy("HoldAndDrain")
+    cell.settle()
+    policy("None")
+    cell.settle()
+    now = only(cell)
+    assert (now.assignment, now.active) == (None, True)
     cell.settle(HOUR_S - 100)
     assert now.assignment is None
     cell.run_until(200)

@@ -26,6 +26,7 @@ from sluice.events.scheduler import (
     Preempted,
     QuotaReleased,
     QuotaReserved,
+    RequeueBackoffStarted,
     WorkloadSliceReplaced,
     WorkloadsParked,
 )
@@ -476,6 +477,14 @@ def too_early(entries: list[Entry]) -> Damaged:
     return replaced(entries, retry, longer), seq
 
 
+def too_early_for_its_backoff(entries: list[Entry]) -> Damaged:
+    """It was to wait for a day."""
+    _, backoff = first(entries, RequeueBackoffStarted)
+    seq, _ = first(entries, QuotaReserved, 1)
+    longer = msgspec.structs.replace(backoff, requeue_at=backoff.requeue_at + 86_400_000_000)
+    return replaced(entries, backoff, longer), seq
+
+
 def one_of_two_taken() -> list[Entry]:
     """Two checks send the job back; one of them is taken from the queue before the scheduler hears of it."""
     world = checked_cell("gpu", "cpu")
@@ -537,6 +546,7 @@ BROKEN = [
     ("has-a-chance", waiting, all_switched_off),
     ("approval-kept", checked, approval_lost),
     ("retry-waits", checked, too_early),
+    ("held-back", checked, too_early_for_its_backoff),
     ("retry-stands", checked, ready_all_the_same),
     ("retry-stands", one_of_two_taken, open_all_the_same),
     ("approval-stands", ready_again, rejected_for_additions),

@@ -38,8 +38,7 @@ class AdmissionChecks:
     )
     state_version: ClassVar[int] = 5
 
-    def initial(self) -> State:
-        return State()
+    initial = staticmethod(State)
 
     def apply(self, state: State, event: Event, seq: int, at: Micros) -> None:
         """Fold one event; those of no concern here are passed over."""
@@ -85,11 +84,8 @@ class AdmissionChecks:
         """Return when the next controller has been away, or silent, for too long."""
         return min([*grace_ends(state).values(), *ends(state)], default=None)
 
-    def dump(self, state: State) -> bytes:
-        return snapshot.dump(state)
-
-    def load(self, data: bytes) -> State:
-        return snapshot.load(data)
+    dump = staticmethod(snapshot.dump)
+    load = staticmethod(snapshot.load)
 
 
 __all__ = ["AdmissionChecks"]

@@ -30,8 +30,7 @@ class Scheduler:
     reads: ClassVar[frozenset[str]] = frozenset({"config", "slices", "variants", "checks"})
     state_version: ClassVar[int] = 18
 
-    def initial(self) -> SchedulerState:
-        return new_state()
+    initial = staticmethod(new_state)
 
     apply = staticmethod(fold)
 
@@ -51,11 +50,8 @@ class Scheduler:
     def deadline(self, state: SchedulerState) -> Micros | None:
         return lifecycle.deadline(state.lifecycle)
 
-    def dump(self, state: SchedulerState) -> bytes:
-        return dump(state)
-
-    def load(self, data: bytes) -> SchedulerState:
-        return load(data)
+    dump = staticmethod(dump)
+    load = staticmethod(load)
 
 
 def run_cycles(state: SchedulerState) -> list[tuple[CohortQueues, Cycle]]:

@@ -45,8 +45,7 @@ class SliceAggregator:
     )
     state_version: ClassVar[int] = 12
 
-    def initial(self) -> State:
-        return State()
+    initial = staticmethod(State)
 
     def apply(self, state: State, event: Event, seq: int, at: Micros) -> None:
         """Fold one event; those of no concern here are passed over."""
@@ -100,11 +99,8 @@ class SliceAggregator:
             times.append(next(iter(state.aging.values()))[1] + kept * MICROS_PER_S)
         return min(times, default=None)
 
-    def dump(self, state: State) -> bytes:
-        return snapshot.dump(state)
-
-    def load(self, data: bytes) -> State:
-        return snapshot.load(data)
+    dump = staticmethod(snapshot.dump)
+    load = staticmethod(snapshot.load)
 
 
 def _answer_messages(state: State, at: Micros, events: list[Event], busy: set[JobKey], room: Room) -> bool:

@@ -33,8 +33,7 @@ class VariantController:
     reads: ClassVar[frozenset[str]] = frozenset({"config", "slices", "scheduler", "checks"})
     state_version: ClassVar[int] = 7
 
-    def initial(self) -> State:
-        return State()
+    initial = staticmethod(State)
 
     def apply(self, state: State, event: Event, seq: int, at: Micros) -> None:
         """Fold one event; those of no concern here are passed over."""
@@ -79,11 +78,8 @@ class VariantController:
             state.deadlines.set(key, family_deadline(state, state.families[key]))
         return state.deadlines.next
 
-    def dump(self, state: State) -> bytes:
-        return snapshot.dump(state)
-
-    def load(self, data: bytes) -> State:
-        return snapshot.load(data)
+    dump = staticmethod(snapshot.dump)
+    load = staticmethod(snapshot.load)
 
 
 def _caused(state: State, family: Family, found: Sequence[Event], at: Micros) -> Sequence[Event]:

@@ -6,6 +6,7 @@ from msgspec import structs
 from sluice.api.kueue import BorrowWithinCohort, FairSharingConfig, RequeuingStrategy, WaitForPodsReady
 from sluice.core.preemption.targets import (
     Possibility,
+    could_preempt,
     get_targets,
     possibility_of,
     preemption_message,
@@ -276,6 +277,39 @@ def test_who_must_not_borrow_takes_back_its_own_quota(fair):
     running(w, "b1", "b", 2)
 
     assert names(ask(w, pending("in", "a", cannot_borrow=True), 2)) == ["b1"]
+
+
+@pytest.mark.parametrize("fair", [False, True])
+def test_who_is_leaving_makes_room_for_who_must_not_borrow(fair):
+    """AX6: nobody else is in its queue, and what others would lend is not for it."""
+    w = world(fair=fair)
+    queue(w, "a", cpu=2)
+    queue(w, "lender", cpu=1)
+    running(w, "leaving", "a", 2, evicted=True)
+
+    assert names(ask(w, pending("in", "a", priority=1, cannot_borrow=True), 2)) == ["leaving"]
+
+
+@pytest.mark.parametrize(
+    ("within", "lower", "newer", "older"),
+    [
+        ("Never", False, False, False),
+        ("LowerPriority", True, False, False),
+        ("LowerOrNewerEqualPriority", True, True, False),
+    ],
+)
+def test_who_waits_in_its_queue_may_be_preempted_later_as_the_policy_says(within, lower, newer, older):
+    w = world()
+    queue(w, "a", cpu=2, within=within)
+    workload = pending("in", "a", priority=1, created_at=5)
+    others = (
+        pending("lower", "a", created_at=1),
+        pending("newer", "a", priority=1, created_at=9),
+        pending("older", "a", priority=1, created_at=1),
+    )
+
+    assert tuple(could_preempt(w, workload, other) for other in others) == (lower, newer, older)
+    assert not could_preempt(w, workload, pending("higher", "a", priority=2, created_at=9))
 
 
 def test_victims_of_a_trial_are_not_chosen_again():

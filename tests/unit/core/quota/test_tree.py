@@ -49,6 +49,19 @@ def test_a_lending_limit_is_never_lent():
     assert a.available(CPU) == 5
 
 
+def test_what_is_never_lent_adds_up_on_the_way_to_the_root():
+    """A queue has what it keeps, what its cohort keeps for those below it, and what is left above."""
+    tree = Tree()
+    tree.set_cohort("root", "", cpu(10))
+    tree.set_cohort("left", "root", cpu(5, lend=2))
+    a = tree.set_cluster_queue("a", "left", cpu(4, lend=1))
+    b = tree.set_cluster_queue("b", "left", cpu(0))
+
+    assert (a.available(CPU), b.available(CPU)) == (3 + 4 + 12, 4 + 12)
+    tree.add(b, {CPU: 3})
+    assert (a.available(CPU), b.available(CPU)) == (3 + 1 + 12, 1 + 12)
+
+
 def test_a_borrowing_limit_counts_what_is_borrowed_already():
     tree = Tree()
     a = tree.set_cluster_queue("a", "team", cpu(4, borrow=2))
@@ -209,3 +222,16 @@ def test_height_of_the_lowest_subtree_that_fits():
     keeps = tree.set_cluster_queue("keeps", "left", cpu(5, lend=0))
     assert find_height_of_lowest_subtree_that_fits(keeps, CPU, 5 + 15) == (1, True), "5 are no loan"
     assert find_height_of_lowest_subtree_that_fits(keeps, CPU, 5 + 16) == (3, False)
+
+
+def test_what_a_cohort_never_lends_is_no_loan_from_above():
+    """The 4 that `left` keeps for those below it come off what `mid` has to give."""
+    tree = Tree()
+    tree.set_cohort("root", "", cpu(10))
+    tree.set_cohort("mid", "root", cpu(3))
+    tree.set_cohort("left", "mid", cpu(4, lend=1))
+    a = tree.set_cluster_queue("a", "left", cpu(1))
+
+    assert find_height_of_lowest_subtree_that_fits(a, CPU, 5) == (1, True)
+    assert find_height_of_lowest_subtree_that_fits(a, CPU, 8) == (2, True)
+    assert find_height_of_lowest_subtree_that_fits(a, CPU, 9) == (3, False)

@@ -9,7 +9,7 @@ from sluice.core.world.queue_order import effective_priority, queue_order_timest
 from sluice.core.world.reservations import change_usage, index, release, reorder, reserve
 from sluice.events.base import WorkloadKey
 from tests.support.candidates import sort_candidates
-from tests.support.preemption_worlds import CPU, pending, queue, running, world
+from tests.support.preemption_worlds import CPU, GPU, pending, queue, running, world
 
 
 def order(in_queue) -> list[str]:
@@ -63,6 +63,13 @@ def test_release_without_a_reservation_does_nothing():
     release(w, workload)
     release(w, workload)
     assert (a.node.used(CPU), len(a.candidates), a.workloads) == (0, 0, {})
+
+
+def test_nobody_holds_what_nobody_uses():
+    w = world()
+    a = queue(w, "a", "", cpu=4)
+    running(w, "x", "a", 3)
+    assert (a.candidates.held_below(0, CPU), a.candidates.held_below(0, GPU)) == (3, 0)
 
 
 def test_a_changed_usage_is_what_is_charged_and_given_back():

@@ -114,6 +114,7 @@ class Agent:
             self.run_work,
             settings=ExecutorSettings(
                 flavors=config.flavor_names,
+                namespaces=config.namespace_names,
                 capacity=config.capacity,
                 heartbeat_s=config.heartbeat_s,
                 ttl_s=config.heartbeat_ttl_s,

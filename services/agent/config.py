@@ -19,6 +19,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Unique in the cell; by default the host's name."""
     flavors: str = ""
     """Resource flavors that this machine has, comma-separated; empty: all."""
+    namespaces: str = ""
+    """Namespaces whose jobs this machine runs, comma-separated; empty: all. A pool has its own only."""
     capacity: Annotated[int, msgspec.Meta(ge=0)] = 0
     """Most pods at once; 0: no limit beyond the cell's quota."""
     work_dir: str = ""
@@ -45,6 +47,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     @property
     def flavor_names(self) -> tuple[str, ...]:
         return _names(self.flavors)
+
+    @property
+    def namespace_names(self) -> tuple[str, ...]:
+        return _names(self.namespaces)
 
     @property
     def passed(self) -> tuple[str, ...]:

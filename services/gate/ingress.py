@@ -18,7 +18,7 @@ from sluice.rights.names import Names
 from sluice.rights.parties import Party
 
 from .meter import Meter
-from .offers import MALFORMED, Refused, Taken, judge_offer
+from .offers import MALFORMED, Refused, Taken, judge_offer, subject_of
 from .questions import narrow, unanswered
 
 __all__ = ["Ingress"]
@@ -113,7 +113,8 @@ class Door:
         judged = judge_offer(self.party, self._names.prefix, suffix, frame.header, frame.payload)
         if isinstance(judged, Taken):
             self.taken += 1
-            return publish_frame(self._names.prefix + suffix, frame.payload, reply, judged.headers)
+            subject = subject_of(self._names.prefix, suffix)
+            return publish_frame(subject, frame.payload, reply, judged.headers)
         return self._refused(frame, judged, now)
 
     def _asked(self, frame: Frame, suffix: str, reply: str, now: float) -> bytes:

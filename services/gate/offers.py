@@ -11,9 +11,11 @@ from sluice.protocol.subjects import job_of
 from sluice.rights.gate_policy import covers
 from sluice.rights.parties import Bounds, Party
 
-__all__ = ["Refused", "Taken", "judge_offer", "owned_id"]
+__all__ = ["Refused", "Taken", "judge_offer", "owned_id", "subject_of"]
 
 MAY_NOT, MALFORMED, TOO_LARGE = 403, 400, 413
+HEARTBEATS = "$KV."
+TTL = "Nats-TTL"
 ID, EXPECTED = "Nats-Msg-Id", "Nats-Expected-Last-Subject-Sequence"
 OF_THE_SERVER = "Nats-Request-Info"
 """Says which account a message was imported from."""
@@ -40,10 +42,18 @@ def owned_id(user: str, message_id: str) -> str:
     return f"{user}/{message_id}"
 
 
+def subject_of(prefix: str, suffix: str) -> str:
+    """Return the subject that is meant: the cell's, or a key of a bucket."""
+    return suffix if suffix.startswith(HEARTBEATS) else prefix + suffix
+
+
 def judge_offer(party: Party, prefix: str, suffix: str, header: bytes, payload: bytes) -> Taken | Refused:
     """Return what is to be done with what a party says on *suffix*; *prefix*: the cell's."""
-    if not any(covers(pattern, prefix + suffix) for pattern in party.offers):
+    subject = subject_of(prefix, suffix)
+    if not any(covers(pattern, subject) for pattern in party.offers):
         return Refused(MAY_NOT, f"{party.user} may not publish {suffix[:200]}")
+    if party.agents and suffix.startswith(HEARTBEATS):
+        return _heartbeat(party, suffix.rpartition(".")[2], header)
     job = job_of(suffix)
     if job is None:
         return Refused(MALFORMED, f"{suffix[:200]}: want job.<namespace>.<name>")
@@ -54,6 +64,15 @@ def judge_offer(party: Party, prefix: str, suffix: str, header: bytes, payload: 
     if (bounds.kinds or bounds.queues) and (wrong := _wrong(party.user, bounds, job, payload)):
         return wrong
     return _headers(party.user, header) if header else Taken(_NONE)
+
+
+def _heartbeat(party: Party, name: str, header: bytes) -> Taken | Refused:
+    """A heartbeat keeps its time to live, which says when its agent is lost."""
+    if not name.startswith(party.agents) or name == party.agents:
+        why = f"names of {party.user}'s agents begin with {party.agents!r}: {name[:100]!r} does not"
+        return Refused(MAY_NOT, why)
+    kept = {name: value for name, value in headers_of(header).items() if name in (TTL, EXPECTED)}
+    return Taken(kept)
 
 
 def _headers(user: str, header: bytes) -> Taken | Refused:

@@ -139,6 +139,8 @@ def _purge(party: Party, stream: str, asked: dict[str, Any]) -> Judgement:
     subject = asked.get("filter")
     if not isinstance(subject, str) or not any(covers(pattern, subject) for pattern in party.removes):
         return Refusal(f"{party.user} may not remove {subject}")
+    if not subject.rpartition(".")[2].startswith(party.agents):
+        return Refusal(f"{party.user} may remove heartbeats of its own agents only, {party.agents}...")
     if stream != f"KV_{subject.split('.')[1]}" or set(asked) - {"filter"}:
         return Refusal("only a key, and from its own bucket")
     return Forward(f"{API}STREAM.PURGE.{stream}", msgspec.json.encode({"filter": subject}))

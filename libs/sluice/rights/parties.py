@@ -22,6 +22,9 @@ BUDGET = "sluice.dev/budget"
 """A controller that is a service: it answers how budgets stand, and saves what it has computed."""
 
 
+REPORTS = ("JobPodsReady", "JobPodsReclaimable", "JobStopped", "JobFinished")
+"""What executors say of jobs."""
+
 NARROWED = ("list", "watch", "history", "why")
 """Questions that can be answered of some namespaces only: they have a field `within`."""
 
@@ -68,6 +71,8 @@ class Party:
     """Questions to the api service that the gate narrows to its namespaces."""
     namespaces: tuple[str, ...] = ()
     """Those that it sees by these questions."""
+    agents: str = ""
+    """What the names of its agents begin with, as keys of buckets have it; "" where any name will do."""
     reads: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Streams that it may read, and which subjects of them; `>` is all."""
     makes: tuple[str, ...] = ()
@@ -204,6 +209,7 @@ def _gate(names: Names) -> Service:
             *making(names.bucket("claims"), names.bucket("heartbeats")),
             f"{API}STREAM.PURGE.{names.bucket('heartbeats')}",
             f"{names.prefix}job.>",
+            names.key("heartbeats", "agent.*"),
             *(f"{names.prefix}query.{question}" for question in NARROWED),
         ],
         f"{names.prefix}gate.>",
@@ -234,24 +240,51 @@ def _asking(names: Names) -> list[str]:
     ]
 
 
-def executors(names: Names, user: str, what: str, namespaces: Sequence[str] = ()) -> Party:
-    """Return executors that trust each other; *namespaces*: whose jobs they run, all if there are none."""
+def executors(names: Names, user: str, what: str) -> Party:
+    """Return executors that run everybody's jobs, and trust each other."""
     heartbeats = names.bucket("heartbeats")
-    within = [f"{escaped(name, '=')}.>" for name in namespaces] or [">"]
-    claimed = [names.key("claims", keys) for keys in within]
     return Party(
         user,
         what,
-        says=(*_jobs(names, namespaces), *claimed, names.key("heartbeats", "agent.*")),
+        says=(f"{names.prefix}job.>", names.key("claims", ">"), names.key("heartbeats", "agent.*")),
         reads={
             names.log: (">",),
-            names.bucket("dispatch"): tuple(names.key("dispatch", keys) for keys in within),
-            names.bucket("claims"): tuple(claimed),
+            names.bucket("dispatch"): (names.key("dispatch", ">"),),
+            names.bucket("claims"): (names.key("claims", ">"),),
             heartbeats: (">",),
         },
         makes=("claims", "heartbeats"),
         # Takes its own heartbeat back when it stops.
         removes=(names.key("heartbeats", "agent.*"),),
+    )
+
+
+def pools(names: Names, user: str, what: str, namespaces: Sequence[str]) -> Party:
+    """Return executors of some *namespaces*: they see, claim and report on jobs of these, and of no others.
+
+    Their names begin with the user's, so that one pool neither keeps another's agents alive nor removes them.
+    """
+    within = [f"{escaped(name, '=')}.>" for name in namespaces]
+    claimed = tuple(names.key("claims", keys) for keys in within)
+    beats = names.key("heartbeats", "agent.*")
+    return Party(
+        user,
+        what,
+        says=claimed,
+        offers=(*_jobs(names, namespaces), beats),
+        bounds=Bounds(kinds=REPORTS),
+        agents=f"{escaped(user, '=')}-",
+        reads={
+            names.log: tuple(_jobs(names, namespaces)),
+            names.bucket("dispatch"): (
+                *(names.key("dispatch", keys) for keys in within),
+                names.key("dispatch", "=whole"),
+            ),
+            names.bucket("claims"): claimed,
+            names.bucket("heartbeats"): (names.key("heartbeats", "agent.>"),),
+        },
+        makes=("claims", "heartbeats"),
+        removes=(beats,),
     )
 
 

@@ -22,6 +22,7 @@ from .parties import (
     controllers_of_checks,
     executors,
     operators,
+    pools,
     services,
     teams,
     viewers,
@@ -163,8 +164,10 @@ def _party(names: Names, user: User) -> Party:
             what = f"A team: jobs of {', '.join(user.namespaces)}"
             return teams(names, user.name, what, user.namespaces, user.bounds, follows=user.follows)
         case "executor":
-            what = f"Executors: jobs of {', '.join(user.namespaces) or 'all namespaces'}"
-            return executors(names, user.name, what, user.namespaces)
+            if not user.namespaces:
+                return executors(names, user.name, "Executors: jobs of all namespaces")
+            what = f"A pool of executors: jobs of {', '.join(user.namespaces)}"
+            return pools(names, user.name, what, user.namespaces)
         case "controller":
             return controllers_of_checks(names, user.name, user.controller)
         case _:

@@ -330,15 +330,19 @@ class AsyncClient:
                 if entry is not None or value is None:
                     yield Change(job_of_key(key), entry)
 
-    async def manifest(self, seq: int) -> msgspec.Raw:
+    async def manifest(self, seq: int, job: Job = "") -> msgspec.Raw:
         """Return the manifest in the JobSubmitted message at *seq* (`DispatchEntry.manifest_seq`), JSON.
+
+        *job*: whose it is; who may read messages of some namespaces only has to say so.
 
         Raises:
             LookupError: there is none.
             LogUnavailableError, ConnectionError, TimeoutError: no answer.
         """
-        found = await api.message(await self.log.connection(), self.log.cell.stream, seq=seq)
-        if found is None:
+        subject = self.log.cell.subject(job_suffix(*split(job))) if job else ""
+        connection = await self.log.connection()
+        found = await api.message(connection, self.log.cell.stream, seq=seq, next_of=subject)
+        if found is None or found.seq != seq:
             raise LookupError(f"no message at {seq}")
         event = decode_message(found.payload)
         if isinstance(event, tuple) or event.type != "JobSubmitted":

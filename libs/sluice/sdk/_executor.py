@@ -87,7 +87,7 @@ class Executor:
         self.instance = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
         who = Identity(name=self.name, instance=self.instance, host=socket.gethostname(), pid=os.getpid())
         self._machine = Machine(who, self.settings)
-        self._questions = Questions(self.client, self.name)
+        self._questions = Questions(self.client, self.name, self.settings.namespaces)
         self._serving = self._stop_asked = False
         self._ended: asyncio.Future[Ended] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -194,7 +194,7 @@ class Executor:
         """Tell what is wanted, and what changes about that."""
         while True:
             try:
-                async for batch in self._questions.dispatch.follow():
+                async for batch in self._questions.follow():
                     self._do(self._machine.dispatched(_decoded(batch), time.monotonic()))
             except Unavailable as error:
                 # Beginning anew tells all that is wanted now, which is all that matters.

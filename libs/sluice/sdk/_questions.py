@@ -1,5 +1,6 @@
 """What an executor's machine asks, put to the server: buckets, and the log."""
 
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import msgspec
@@ -56,13 +57,18 @@ _REPORTS: dict[str, type[JobEvent]] = {
 class Questions:
     """Raises what `sluice.sdk._work.Unavailable` names when there is no answer."""
 
-    def __init__(self, client: AsyncClient, executor: str) -> None:
+    def __init__(self, client: AsyncClient, executor: str, namespaces: Sequence[str] = ()) -> None:
         self.client = client
+        self._spaces = [key_token(name) for name in namespaces]
         self.dispatch = Bucket(client.log, "dispatch")
         self._claims = Bucket(client.log, "claims")
         self._heartbeats = Bucket(client.log, "heartbeats", memory=True)
         self._executor = executor
         self._beat = f"{AGENT}.{key_token(executor)}"
+
+    def follow(self) -> AsyncIterator[list[tuple[str, bytes | None]]]:
+        """Yield what is wanted, and what changes about that, of the namespaces that are served."""
+        return self.dispatch.follow(*(f"{space}.>" for space in self._spaces))
 
     async def ask(self, request: Request) -> Answer:
         match request:
@@ -112,7 +118,8 @@ class Questions:
     async def _all_claims(self) -> HasClaims:
         await self._claims.ensure()
         claims = []
-        for key in await self._claims.keys():
+        keys = [key for space in self._spaces or [""] for key in await self._claims.keys(space)]
+        for key in keys:
             found = await self._claim(key)
             if isinstance(found, HasClaim):
                 claims.append((key, found.claim, found.revision))

@@ -73,7 +73,7 @@ class Work:
         """
         while True:
             try:
-                return await self.executor.client.manifest(self.entry.manifest_seq)
+                return await self.executor.client.manifest(self.entry.manifest_seq, self.entry.job)
             except Unavailable as error:
                 detail = str(error) or type(error).__name__
                 log.info("manifest not read yet", job=self.entry.job, error=detail)

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from sluice.rights.gate_policy import Forward, Judgement, Make, Refusal, covers, judge
 from sluice.rights.names import Names
-from sluice.rights.parties import Party, controllers_of_checks, executors, viewers
+from sluice.rights.parties import Party, controllers_of_checks, executors, pools, viewers
 from sluice.rights.server_config import GATE_REQUESTS
 
 NAMES = Names("main")
 VIEWER = viewers(NAMES, "viewer", "")
 AGENT = executors(NAMES, "agent", "")
-TEAM = executors(NAMES, "blue", "", ["blue"])
+TEAM = pools(NAMES, "blue", "", ["blue"])
 CHECK = controllers_of_checks(NAMES, "check_a_b", "a/b")
 LOG, NAME = NAMES.log, "n" * 20
 
@@ -96,8 +96,8 @@ def test_executors_of_a_namespace_take_others_nothing() -> None:
     assert isinstance(create(TEAM, NAMES.bucket("dispatch")), Refusal)
     mine = "$KV.sluice_main_dispatch.blue.>"
     assert isinstance(create(TEAM, NAMES.bucket("dispatch"), filter_subject=mine), Forward)
-    assert "sluice.main.job.blue.>" in TEAM.says
-    assert not [subject for subject in TEAM.says if subject.endswith("job.>")]
+    assert "sluice.main.job.blue.>" in TEAM.offers
+    assert not [subject for subject in (*TEAM.says, *TEAM.offers) if subject.endswith("job.>")]
 
 
 def test_buckets_and_heartbeats_of_agents() -> None:

@@ -1,7 +1,7 @@
 """Buckets of a cell (JetStream key-value), with what executors need: conditional writes and time to live."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import NamedTuple
 
 import structlog
@@ -156,7 +156,7 @@ class Bucket:
                     values[entry.suffix] = entry.payload
         return values
 
-    async def follow(self, pattern: str = ">") -> AsyncIterator[list[tuple[str, bytes | None]]]:
+    async def follow(self, *patterns: str) -> AsyncIterator[list[tuple[str, bytes | None]]]:
         """Yield batches of (key, value or None for deleted): first all that there is, then what changes.
 
         Goes on for ever, over restarts of the server, and over the end of the bucket: of one that was made
@@ -164,15 +164,15 @@ class Bucket:
         """
         while True:
             try:
-                async for batch in self._follow(pattern):
+                async for batch in self._follow(patterns or (">",)):
                     yield batch
             except StreamReplacedError as error:
                 log.warning("following anew", bucket=self.name, error=str(error))
 
-    async def _follow(self, pattern: str) -> AsyncIterator[list[tuple[str, bytes | None]]]:
+    async def _follow(self, patterns: Sequence[str]) -> AsyncIterator[list[tuple[str, bytes | None]]]:
         arrived = asyncio.Event()
         tail = JetStreamTail(
-            self.log.url, self.log.name, self.stream, self.prefix, 1, [pattern], arrived.set, whole=False
+            self.log.url, self.log.name, self.stream, self.prefix, 1, patterns, arrived.set, whole=False
         )
         try:
             while True:

@@ -12,7 +12,10 @@ from ._ownership import Owner
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutorSettings:
-    """*flavors*: those served, () for all. *capacity*: most pods at once, 0 for any number."""
+    """*flavors*: those served, () for all. *capacity*: most pods at once, 0 for any number.
+
+    *namespaces*: whose jobs are run, () for all; a pool's user may see those of its own only.
+    """
 
     flavors: Sequence[str] = ()
     capacity: int = 0
@@ -21,6 +24,7 @@ class ExecutorSettings:
     """How long a heartbeat lasts: whole seconds, several beats."""
     takeover_s: float = 10.0
     """How long an owner's heartbeat must be missing before its claims are taken over."""
+    namespaces: Sequence[str] = ()
     check_s: float = 10.0
     """How often what runs is compared with what should run, beside following the changes."""
 

@@ -88,6 +88,9 @@ def _remedy_lines(report: Report) -> Iterator[str]:
             yield "  What would admit it (each one decided on a copy of this state):"
             for remedy in report.remedies:
                 yield f"    {'→' if remedy.smallest else '-'} {remedy.text}"
+        elif report.instead is not None:
+            what, sibling = report.instead
+            yield f"  Nothing that was tried would admit it before its sibling {sibling} ({what})."
         else:
             yield "  No single change that was tried would admit it."
 

@@ -5,10 +5,14 @@ from dataclasses import dataclass
 
 from sluice.core.scheduler.state import SchedulerState
 from sluice.core.workload.admission_checks import checks_for
-from sluice.events.base import Event
+from sluice.core.world.preemption_history import actor
+from sluice.events.base import Event, WorkloadKey
 
 from .sandbox import Laboratory, Outcome
-from .stopping import FEW
+from .stopping import FEW, Leavers
+
+BY_ITSELF = ("look", "turn")
+"""Kinds of changes after which all is as it was, but for whose turn it is."""
 
 
 @dataclass
@@ -29,9 +33,35 @@ def if_so(laboratory: Laboratory, key: str, kind: str, text: str, *events: Event
     """Return the change as a remedy, [] if *key* gets no quota by it."""
     outcome = laboratory.attempt(events, key)
     if outcome.reserved is None:
+        if outcome.sibling:
+            laboratory.instead.append((text, outcome.sibling))
         return []
-    text += follows(laboratory, key, events, outcome)
+    if kind in BY_ITSELF and _in_circles(laboratory.state, key, outcome):
+        return []
+    leavers = needed(laboratory, key, events, outcome)
+    if leavers is not None and events and _alone(laboratory, key, leavers):
+        return [Remedy("stop", leavers.alone())]
+    text += outcome.preempting + _then(leavers) + then_checks(laboratory, outcome)
     return [Remedy(kind, text, preempts=len(outcome.preempted))]
+
+
+def _in_circles(state: SchedulerState, key: str, outcome: Outcome) -> bool:
+    """Would it preempt whom it has preempted in vain? A copy forgets that by a change of no meaning."""
+    world = state.world
+    asked = world.workloads.get(WorkloadKey(key))
+    if asked is None or not world.circles:
+        return False
+    spared = world.circles.spared_by(actor(asked))
+    victims = (world.workloads.get(event.workload) for event in outcome.preempted)
+    return any(actor(victim) in spared for victim in victims if victim is not None)
+
+
+def _alone(laboratory: Laboratory, key: str, leavers: Leavers) -> bool:
+    """Is it enough that these stop? Then the change that was tried is none that helps."""
+    trial = laboratory.patient(leavers)
+    tried = trial.attempt((), key)
+    laboratory.trials += trial.trials
+    return tried.reserved is not None and not tried.preempted
 
 
 def follows(laboratory: Laboratory, key: str, events: Sequence[Event], outcome: Outcome) -> str:
@@ -42,9 +72,18 @@ def follows(laboratory: Laboratory, key: str, events: Sequence[Event], outcome: 
 
 def then_stops(laboratory: Laboratory, key: str, events: Sequence[Event], outcome: Outcome) -> str:
     """Return who of those that leave already must have stopped, beside *events*; "" for nobody."""
+    return _then(needed(laboratory, key, events, outcome))
+
+
+def _then(leavers: Leavers | None) -> str:
+    return "" if leavers is None else f"; then {leavers.words()}"
+
+
+def needed(laboratory: Laboratory, key: str, events: Sequence[Event], outcome: Outcome) -> Leavers | None:
+    """Return those of them who leave already without whom *events* would not do; None for nobody."""
     leavers = laboratory.leavers
     if not outcome.patient or leavers is None:
-        return ""
+        return None
     for holder in leavers.holders if 1 < len(leavers.holders) <= FEW else ():
         fewer = leavers.without(holder)
         trial = laboratory.patient(fewer)
@@ -52,7 +91,7 @@ def then_stops(laboratory: Laboratory, key: str, events: Sequence[Event], outcom
         laboratory.trials += trial.trials
         if fewer.holders and tried.reserved is not None and len(tried.preempted) <= len(outcome.preempted):
             leavers = fewer
-    return f"; then {leavers.words()}"
+    return leavers
 
 
 def then_checks(laboratory: Laboratory, outcome: Outcome) -> str:

@@ -57,6 +57,8 @@ class Report:
     rule: str
     """The blocking rule: a G6 reason, or what keeps the workload out of the queue."""
     message: str
+    instead: tuple[str, str] | None = None
+    """Of a variant that nothing admits before a sibling: a change that admits the sibling, and which."""
     position: int = 0
     """Place in the queue, 1 is the head; 0 when it does not queue."""
     queue_size: int = 0

@@ -1,7 +1,7 @@
 """Trying things out on a copy of a scheduler's state, by really deciding. Nothing is written anywhere."""
 
 import copy
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -13,6 +13,7 @@ from sluice.core.decision_loop import MOST_STEPS, step
 from sluice.core.scheduler.decider import Scheduler
 from sluice.core.scheduler.state import SchedulerState
 from sluice.core.world.model import ClusterQueue
+from sluice.core.world.variants import siblings
 from sluice.events.base import Event, Micros
 from sluice.events.config import ObjectApplied
 from sluice.events.scheduler import Admitted, Evicted, PendingReasonChanged, Preempted, QuotaReserved
@@ -37,6 +38,8 @@ class Outcome:
     reason: str = ""
     message: str = ""
     settled: bool = True
+    sibling: str = ""
+    """Of a variant: the sibling that was admitted before it, by which its job runs."""
     patient: bool = False
     """Nothing more followed before those had stopped who leave already."""
     variant: str = ""
@@ -74,6 +77,8 @@ class Laboratory:
         self.facts = state
         """What is so; `state` may be what would come of a change."""
         self._given: tuple[Event, ...] = ()
+        self.instead: list[tuple[str, str]] = []
+        """Changes that admit no variant that was asked for, but a sibling of it, which comes first: which."""
         self.leavers: Leavers | None = None
         """Who stops when nothing more follows: those who leave already. None: nobody does."""
         self._forks = len(state.world.workloads) > FEW and process_pool.AVAILABLE if forks is None else forks
@@ -126,13 +131,15 @@ class Laboratory:
         scheduler, seq = self.scheduler, self.seq + 1
         for event in (*self._given, *events):
             scheduler.apply(state, event, seq, self.at)
+        asked = state.world.workloads.get(key)  # type: ignore[call-overload]
+        family = frozenset(other.key for other in siblings(state.world, asked)) if asked is not None else ()
         found, leaving = Outcome(), [] if self.leavers is None else self.leavers.events()
         for _ in range(MOST_STEPS):
             decided = step(scheduler, state, seq, self.at)
             if not decided and not leaving:
                 break
-            stopped = _noted(decided, seq, key, found)
-            if found.reserved is not None:
+            stopped = _noted(decided, seq, key, family, found)
+            if found.reserved is not None or found.sibling:
                 return found
             if not decided:
                 stopped, leaving, found.patient = leaving, [], True
@@ -147,8 +154,10 @@ class Laboratory:
         return found
 
 
-def _noted(decided: Sequence[Event], seq: int, key: str, found: Outcome) -> list[Event]:
-    """Note in *found* what a step says of *key*; return what executors answer to it."""
+def _noted(
+    decided: Sequence[Event], seq: int, key: str, family: Collection[str], found: Outcome
+) -> list[Event]:
+    """Note in *found* what a step says of *key* and its *family*; return what executors answer to it."""
     stopped: list[Event] = []
     for event in decided:
         match event:
@@ -159,6 +168,8 @@ def _noted(decided: Sequence[Event], seq: int, key: str, found: Outcome) -> list
                     found.others.append(workload)
             case Admitted(workload=workload) if workload == key:
                 found.admitted = True
+            case Admitted(workload=workload) if workload in family and found.reserved is None:
+                found.sibling = workload
             case Preempted(preemptor=preemptor) if preemptor == key:
                 found.preempted.append(event)
             case Evicted(workload=workload):

@@ -4,7 +4,7 @@ The scheduler does not know who was told to stop for good, as its job is deleted
 such a one has its quota until it has stopped. Nor does it know of executors (`executors.Executors`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from sluice.core.scheduler.state import SchedulerState
@@ -131,6 +131,11 @@ class Leavers:
 
     def without(self, holder: Workload) -> "Leavers":
         return replace(self, holders=tuple(other for other in self.holders if other is not holder))
+
+    def each(self) -> "Iterator[Leavers]":
+        """Yield every one of them by itself; no one of many."""
+        if 1 < len(self.holders) <= FEW:
+            yield from (replace(self, holders=(holder,)) for holder in self.holders)
 
 
 def leavers(state: SchedulerState, workload: Workload, executors: Executors | None) -> Leavers:

@@ -5,17 +5,14 @@ from itertools import takewhile
 
 import msgspec
 
+from sluice.api import kueue
+from sluice.core.cycle.withheld_quota import ALWAYS_RECLAIMS
 from sluice.core.scheduler.state import SchedulerState
 from sluice.core.world.model import ClusterQueue
 from sluice.core.world.workload import Workload
 from sluice.core.world.workload_slices import replaced_slice
 from sluice.events.base import Event
-from sluice.events.slices import (
-    WorkloadCreated,
-    WorkloadDeleted,
-    WorkloadFinished,
-    WorkloadUpdated,
-)
+from sluice.events.slices import WorkloadFinished
 from sluice.replay.views.pending_preemptions import imposed
 from sluice.replay.views.queues import queue_of
 
@@ -26,6 +23,8 @@ from .sandbox import Laboratory, applied_queue
 from .stopping import FEW, Leavers, job_of, leavers, must_stop, queues_of_tree
 from .suggestions_outside import LOCAL_QUEUE, outside_changes, pods_ready, waits_until
 from .suggestions_quota import more_quota
+from .verdict import withholding
+from .whole_job import has_quota, moves_from, recreated, updated
 
 HOLDERS = 8
 """Workloads whose end is tried."""
@@ -49,6 +48,9 @@ def remedies(
     """
     key = workload.key
     now = laboratory.attempt((), key)
+    if now.sibling:
+        laboratory.instead.append(("nothing", now.sibling))
+        return []
     if now.reserved is not None:
         names = ", ".join(event.workload for event in now.preempted)
         text = f"nothing: it gets quota in the next decisions{f', preempting {names}' if names else ''}"
@@ -119,10 +121,11 @@ def _changes(
                 lambda: _priority(laboratory, state, workload),
                 lambda: _ends(laboratory, state, workload, cq),
                 lambda: _heads(laboratory, state, workload),
+                lambda: _withheld(laboratory, state, workload),
             ]
         ):
             found += more
-    return found
+    return [remedy for remedy in found if remedy.kind == "stop"][:1] or found
 
 
 def _together(
@@ -137,7 +140,7 @@ def _together(
     parts: dict[str, tuple[str, tuple[Event, ...]]] = {}
     if not workload.active:
         text = activate_command(workload) or "setting spec.active to true"
-        parts["active"] = (text, (_updated(key, active=True),))
+        parts["active"] = (text, updated(state, workload, active=True))
     for kind, text, events in outside_changes(state, workload, meant, executors, laboratory.facts):
         if kind != "turn":  # of variants in an open queue
             parts.setdefault(kind if kind == LOCAL_QUEUE else text, (text, events))
@@ -150,16 +153,22 @@ def _together(
     lifted = [event for _, events in parts.values() for event in events]
     texts = [text for text, _ in parts.values()]
     outcome = laboratory.attempt(lifted, key)
+    if outcome.sibling:
+        laboratory.instead.append((_all_of(texts), outcome.sibling))
     if outcome.reserved is not None:
         suffix, preempts = follows(laboratory, key, lifted, outcome), len(outcome.preempted)
     else:
-        more = _beside(laboratory, state, workload, executors, lifted)
+        moves = not outcome.sibling or moves_from(state, workload, outcome.sibling)
+        more = _beside(laboratory, state, workload, executors, lifted, afterwards=moves)
         if not more:
             return []
         texts.append(more[0].text)
         suffix, preempts = "", more[0].preempts
-    text = "all of these together: " + "; ".join(texts) + suffix
-    return [Remedy("together", text, preempts=preempts, parts=len(texts))]
+    return [Remedy("together", _all_of(texts) + suffix, preempts=preempts, parts=len(texts))]
+
+
+def _all_of(texts: Sequence[str]) -> str:
+    return "all of these together: " + "; ".join(texts) if texts[1:] else texts[0]
 
 
 def _beside(
@@ -168,12 +177,17 @@ def _beside(
     workload: Workload,
     executors: Executors | None,
     lifted: Sequence[Event],
+    *,
+    afterwards: bool,
 ) -> list[Remedy]:
-    """Return what it takes beside *lifted*: at the same time, or when all has been decided that follows."""
+    """Return what it takes beside *lifted*: at the same time, or when all has been decided that follows.
+
+    Not *afterwards* if a sibling is admitted by then that the job does not leave for this variant.
+    """
     at_once = laboratory.given(lifted)
     found = remedies(at_once, state, workload, executors, combine=False, outside=False)
     laboratory.trials += at_once.trials
-    if not found:
+    if not found and afterwards:
         then, later = laboratory.after(lifted)
         found = remedies(later, then, then.world.workloads[workload.key], executors, combine=False)
         laboratory.trials += later.trials
@@ -203,6 +217,12 @@ def _stops(laboratory: Laboratory, workload: Workload, leaving: Leavers) -> list
     found, ready = waiting(leaving), False
     if not found:
         found, ready = waiting(leaving, ready=True), True
+    if not found and workload.record.parent is not None:
+        # When all have stopped, a sibling comes first: it may get in by those that it waits for itself.
+        for fewer in leaving.each():
+            if found := waiting(fewer):
+                leaving, ready = fewer, False
+                break
     for holder in leaving.holders if found and len(leaving.holders) <= FEW else ():
         fewer = leaving.without(holder)
         tried = waiting(fewer, ready=ready) if fewer.holders else []
@@ -215,36 +235,29 @@ def _stops(laboratory: Laboratory, workload: Workload, leaving: Leavers) -> list
 
 def _activation(laboratory: Laboratory, state: SchedulerState, workload: Workload) -> list[Remedy]:
     """Try it as an active workload; quota is not yet all that it needs where checks have a say."""
-    event = _updated(workload.key, active=True)
-    outcome = laboratory.attempt((event,), workload.key)
+    events = updated(state, workload, active=True)
+    outcome = laboratory.attempt(events, workload.key)
     if outcome.reserved is None:
         return []
     text = (activate_command(workload) or "setting spec.active to true") + outcome.preempting
-    text += then_stops(laboratory, workload.key, (event,), outcome)
+    text += then_stops(laboratory, workload.key, events, outcome)
     if names := checks_of(state, outcome):
         text += f", and Ready from its checks ({', '.join(names)})"
     return [Remedy("active", text, preempts=len(outcome.preempted))]
 
 
-def _updated(key: str, *, priority: int | None = None, active: bool | None = None) -> Event:
-    return WorkloadUpdated(cause=0, workload=key, priority=priority, active=active)  # type: ignore[arg-type]
-
-
-def _recreated(workload: Workload, **changes: object) -> tuple[Event, ...]:
-    record = msgspec.structs.replace(workload.record, **changes)
-    return WorkloadDeleted(cause=0, workload=workload.key), WorkloadCreated(cause=0, workload=record)
-
-
 def _constraints(laboratory: Laboratory, state: SchedulerState, workload: Workload) -> list[Remedy]:
-    """Try it without what it imposes on itself (AX1)."""
+    """Try it without what it imposes on itself: that is fixed while its job has quota (AX1)."""
     found: list[Remedy] = []
     record = workload.record
+    if has_quota(state, workload):
+        return found
     for name in imposed(state, record):
-        events = _recreated(workload, **{name.replace("-", "_"): False})
+        events = recreated(state, workload, **{name.replace("-", "_"): False})
         found += if_so(laboratory, workload.key, name, f"removing {name} from it", *events)
     if record.allowed_flavors and record.parent is None:
         # A variant is made for its flavors; nobody can take that from it.
-        events = _recreated(workload, allowed_flavors=())
+        events = recreated(state, workload, allowed_flavors=())
         text = "removing its allowedResourceFlavors"
         found += if_so(laboratory, workload.key, "allowedResourceFlavors", text, *events)
     return found
@@ -259,8 +272,8 @@ def _priority(laboratory: Laboratory, state: SchedulerState, workload: Workload)
     while low < high:
         middle = (low + high) // 2
         text = f"priority {steps[middle]} instead of {workload.priority}"
-        event = _updated(workload.key, priority=steps[middle])
-        tried = if_so(laboratory, workload.key, "priority", text, event)
+        events = updated(state, workload, priority=steps[middle])
+        tried = if_so(laboratory, workload.key, "priority", text, *events)
         if tried:
             best, high = tried[0], middle
         else:
@@ -309,3 +322,20 @@ def _heads(laboratory: Laboratory, state: SchedulerState, workload: Workload) ->
         if found := if_so(laboratory, workload.key, "head", text, *events):
             return found
     return []
+
+
+def _withheld(laboratory: Laboratory, state: SchedulerState, workload: Workload) -> list[Remedy]:
+    """Try it without the heads of StrictFIFO queues for which quota is withheld, or without withholding."""
+    found: list[Remedy] = []
+    for queue in withholding(state, workload):
+        blocker, cq = queue.withheld_for, state.world.cluster_queues[queue.name]
+        assert blocker is not None
+        job = job_of(blocker.head())
+        text = f"deactivating or ending {job}, for which {queue.name} withholds it (StrictFIFO)"
+        found += if_so(laboratory, workload.key, "head", text, WorkloadFinished(cause=0, workload=job))
+        policy = cq.spec.preemption or kueue.ClusterQueuePreemption()
+        policy = msgspec.structs.replace(policy, reclaim_within_cohort=ALWAYS_RECLAIMS)
+        text = f"reclaimWithinCohort: {ALWAYS_RECLAIMS} in {queue.name}, which lends what it can take back"
+        spec = msgspec.structs.replace(cq.spec, preemption=policy)
+        found += if_so(laboratory, workload.key, "policy", text, applied_queue(cq, spec))
+    return found

@@ -13,16 +13,18 @@ from sluice.core.workload.admission_checks import check_names
 from sluice.core.world.activity import blocks_admission
 from sluice.core.world.inadmissible import GATED_BY_ANNOTATION, stopped
 from sluice.core.world.model import ClusterQueue
+from sluice.core.world.variants import siblings
 from sluice.core.world.workload import Workload
 from sluice.events.base import Event
 from sluice.events.checks import AdmissionCheckStatusChanged
 from sluice.events.codec import rfc3339
 from sluice.events.config import ObjectApplied, ObjectDeleted
-from sluice.events.slices import WorkloadFinished, WorkloadPodsReady, WorkloadStopped, WorkloadUpdated
-from sluice.events.variants import PreemptionGateOpened
+from sluice.events.slices import WorkloadFinished, WorkloadPodsReady, WorkloadStopped
+from sluice.events.variants import PreemptionGateClosed, PreemptionGateOpened
 
 from .executors import Executors
 from .sandbox import applied_queue
+from .whole_job import has_quota, updated, without_annotation
 
 Change = tuple[str, str, tuple[Event, ...]]
 """What kind of change it is, in words, and as events."""
@@ -44,27 +46,19 @@ def outside_changes(
 
     *facts*: what is so, where *state* is what would come of other changes.
     """
-    closed = [g for g in workload.record.preemption_gates if g not in workload.open_gates]
-    if closed:
-        parent = workload.record.parent or workload.key
-        opened = (PreemptionGateOpened(cause=0, workload=workload.key, parent=parent, gate=g) for g in closed)
-        own = [gate for gate in closed if gate != GATE_CONCURRENT_ADMISSION]
-        if own:
-            yield "preemptionGates", f"opening its preemption gate {', '.join(own)}", tuple(opened)
-        else:
-            # Nobody opens it but the variant-controller, for one variant after the other (CA11).
-            yield "turn", "nothing but its turn to preempt, which is one variant's at a time", tuple(opened)
+    yield from _gates(state, workload)
     yield from pods_ready(state, facts=facts)
     if workload.record.misconfigured:
-        text = f"resources within the limit ranges of namespace {workload.record.namespace}"
-        yield "resources", text, (WorkloadUpdated(cause=0, workload=workload.key, misconfigured=""),)
+        namespace = workload.record.namespace
+        text = f"resources within the limit ranges of namespace {namespace}"
+        if has_quota(state, workload):
+            # The manifest is fixed: nobody can ask for other resources while its pods run.
+            text = f"limit ranges of namespace {namespace} that allow its resources"
+        yield "resources", text, updated(state, workload, misconfigured="")
     gates = workload.record.annotations.get(GATED_BY_ANNOTATION)
     if gates:
-        left = {
-            name: value for name, value in workload.record.annotations.items() if name != GATED_BY_ANNOTATION
-        }
         text = f"removing its annotation {GATED_BY_ANNOTATION} ({gates})"
-        yield "admissionGate", text, (WorkloadUpdated(cause=0, workload=workload.key, annotations=left),)
+        yield "admissionGate", text, without_annotation(state, workload, GATED_BY_ANNOTATION)
     local = state.world.local_queues.get(f"{workload.record.namespace}/{workload.record.queue_name}")
     if local is None:
         yield from _local_queues(state, workload)
@@ -84,6 +78,35 @@ def outside_changes(
         events = tuple(_applied("ResourceFlavor", name, kueue.ResourceFlavorSpec()) for name in missing)
         yield "flavors", f"a ResourceFlavor {', '.join(missing)}", events
     yield from _checks(state, cq, executors)
+
+
+def _gates(state: SchedulerState, workload: Workload) -> Iterator[Change]:
+    """Gates of the job's own are fixed while it has quota; that of variants is opened for one at a time."""
+    record = workload.record
+    closed = [g for g in record.preemption_gates if g not in workload.open_gates]
+    own = [gate for gate in closed if gate != GATE_CONCURRENT_ADMISSION]
+    if not closed or (own and has_quota(state, workload)):
+        return
+    parent, others = record.parent or workload.key, siblings(state.world, workload)
+    opened = [PreemptionGateOpened(cause=0, workload=workload.key, parent=parent, gate=g) for g in closed]
+    if own:
+        opened += [
+            PreemptionGateOpened(cause=0, workload=other.key, parent=parent, gate=gate)
+            for other in others
+            for gate in own
+            if gate not in other.open_gates
+        ]
+        yield "preemptionGates", f"opening its preemption gate {', '.join(own)}", tuple(opened)
+        return
+    # Nobody opens it but the variant-controller, for one variant after the other (CA11).
+    gate = GATE_CONCURRENT_ADMISSION
+    turns_over = [
+        PreemptionGateClosed(cause=0, workload=other.key, parent=parent, gate=gate, spent=True)
+        for other in others
+        if gate in other.open_gates
+    ]
+    text = "nothing but its turn to preempt, which is one variant's at a time"
+    yield "turn", text, (*turns_over, *opened)
 
 
 def pods_ready(

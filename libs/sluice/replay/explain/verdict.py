@@ -68,6 +68,41 @@ def _kept_words(kept: Sequence[Preemptor], usage: Collection[FlavorResource]) ->
     return _some([one.workload.key for one in own]) + stop
 
 
+def withholding(
+    state: SchedulerState, workload: Workload, usage: Collection[FlavorResource] | None = None
+) -> list[PendingQueue]:
+    """Return the StrictFIFO queues of its cohort that withhold what they may not take back for their heads.
+
+    Of *usage*, where that is given.
+    """
+    queue = state.pending.queues.get(workload.cluster_queue)
+    found = []
+    for name in sorted(queue.tree.members) if queue is not None and queue.tree is not None else ():
+        other = state.pending.queues[name]
+        blocker = other.withheld_for
+        if blocker is None or other is queue:
+            continue
+        needs = [fr for fr, _ in blocker.least]
+        if usage is None or not needs or any(fr in usage for fr in needs):
+            found.append(other)
+    return found
+
+
+def _withheld_words(state: SchedulerState, queues: Sequence[PendingQueue]) -> str:
+    """Return for which heads it is withheld, and why their queues do not lend it; "" for none."""
+    words = []
+    for queue in queues:
+        policy = state.world.cluster_queues[queue.name].spec.preemption
+        reclaim = (policy.reclaim_within_cohort if policy else "") or "Never"
+        blocker = queue.withheld_for
+        assert blocker is not None
+        words.append(
+            f"{blocker.head().key}, the head of {queue.name}, which is StrictFIFO and might not get back "
+            f"what it lends (reclaimWithinCohort is {reclaim})"
+        )
+    return " and for ".join(words)
+
+
 def _some(names: Sequence[str]) -> str:
     rest = len(names) - SHOWN
     return ", ".join(names[:SHOWN]) + f" and {rest} more" * (rest > 0)
@@ -128,6 +163,13 @@ def look(state: SchedulerState, workload: Workload, cq: ClusterQueue, report: Re
     ):
         # The tree is charged for who is in it: what is kept for those who come is not.
         reason, message = said_reason, f"{it} would fit by itself, but what it needs is kept for {whom}."
+    elif (
+        found is not None
+        and found.mode is Mode.FIT
+        and said_reason == WAITING_FOR_QUOTA
+        and (whom := _withheld_words(state, withholding(state, workload, entry.proposal.needed())))
+    ):
+        reason, message = said_reason, f"{it} would fit by itself, but what it needs is withheld for {whom}."
     elif found is not None and found.mode is Mode.FIT:
         ahead = f"; {report.ahead[0]} comes before it" if report.ahead else ""
         reason, message = PENDING_EVALUATION, f"{it} would fit by itself, and has not had its turn{ahead}."

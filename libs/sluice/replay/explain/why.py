@@ -294,6 +294,7 @@ def _single(
         report.trials = laboratory.trials
         if not report.remedies:
             report.remedies = held_back(state, workload, executors)
+            report.instead = laboratory.instead[0] if laboratory.instead else None
     return report
 
 

@@ -64,6 +64,8 @@ class Submitted:
     """Manifests that were not answered yet."""
     errors: tuple[FieldError, ...] = ()
     """Why `latest`, or a size wanted since, was refused; () while it was not."""
+    refused: tuple[int, str] = (0, "")
+    """Which event it is that has these errors: its sequence and type."""
     claims: dict[int, job.JobFinished] | None = None
     ended: job.JobFinished | None = None
 
@@ -190,6 +192,7 @@ class Jobs:
         submitted, offer = answered
         if offer.seq == submitted.latest.seq:
             submitted.errors = tuple(event.errors)
+            submitted.refused = (event.cause, event.event_type)
         if submitted.in_force is None:
             self.refused.append(submitted.key)
         forgotten = []
@@ -207,6 +210,7 @@ class Jobs:
         submitted = self.by_key.get(key) if key is not None else None
         if submitted is not None and submitted.in_force is not None:
             submitted.errors = tuple(event.errors)
+            submitted.refused = (event.cause, event.event_type)
 
     def _ignored(self, seq: int) -> Iterable[JobKey]:
         answered = self._answered(seq)

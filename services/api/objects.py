@@ -324,8 +324,10 @@ def _job_status(world: World, view: JobView, submitted: Submitted | None) -> Obj
         "exitCodes": ended.exit_codes if ended is not None and ended.exit_codes else None,
     }
     if submitted is not None and submitted.errors:
-        # An edit that was refused; the job goes on as it was.
-        status["message"] = "; ".join(str(error) for error in submitted.errors)
+        # An edit that was refused; the job goes on as it was, and for its own reasons.
+        seq, event = submitted.refused
+        message = "; ".join(str(error) for error in submitted.errors)
+        status["refused"] = {"seq": seq, "event": event, "message": message}
     if found.admitted_at is not None:
         status["startTime"] = timestamp(found.started_at or found.admitted_at)
         # Its first slice's, or attempt's, wait counts as much as the latest one's.

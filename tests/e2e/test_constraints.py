@@ -76,7 +76,8 @@ spec: {queueName: lender, replicas: 1, resources: {cpu: 1}, command: [sleep, "5"
     changed = manifest.replace("replicas: 1", "replicas: 1, admissionConstraints: {borrowing: Never}")
     run("submit", "-f", "-", stdin=changed)
     path = 'spec.admissionConstraints.borrowing: Invalid value: "Never": field is immutable'
-    wait_until(lambda: path in job(run, "fixed")["message"])
+    refused = wait_until(lambda: job(run, "fixed").get("refused"))
+    assert (refused["event"], path in refused["message"]) == ("JobSubmitted", True)
     assert job(run, "fixed")["phase"] == "Admitted"
     wrong = manifest.replace("name: fixed", 'name: wrong, annotations: {kueue.x-k8s.io/cannot-borrow: "yes"}')
     said = run("submit", "-f", "-", stdin=wrong)

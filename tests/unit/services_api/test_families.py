@@ -435,3 +435,23 @@ def parent_of_job(world: FamilyWorld, name: str) -> dict[str, Any]:
     api = shown(world)
     (key,) = api.view.jobs[JobKey(f"default/{name}")].workloads
     return plain(api, "Workload", key)
+
+
+def test_a_gate_that_is_closed_again_blocks() -> None:
+    """CA11: its turn is over, so it may not preempt, as its gate says; its sibling may."""
+    levels = [priority_class("low", 1), priority_class("high", 2)]
+    world = cell(cluster_queue({"a": 1, "b": 1}, preemption={"withinClusterQueue": "LowerPriority"}), *levels)
+    for name in ("r", "s"):
+        world.submit(name, priority_class="low").settle_all()
+    world.submit("x", priority_class="high").settle()
+    world.run_until(400)
+    gates = {}
+    for name, variant in world.variants("x").items():
+        found = render(shown(world), "Workload", variant.key)
+        assert found is not None
+        (position,) = (gate["position"] for gate in found["status"]["preemptionGates"])
+        gates[name] = (position, said(found, "BlockedOnPreemptionGates")[:2])
+    assert gates == {
+        "a": ("Closed", ("True", "PreemptionGated")),
+        "b": ("Open", ("False", "PreemptionUngated")),
+    }

@@ -31,7 +31,7 @@ from .records import (
 )
 from .view import View
 
-_FOLD = 12
+_FOLD = 13
 """Raise it when the same events are folded to another state."""
 
 Rows = dict[str, bytes]

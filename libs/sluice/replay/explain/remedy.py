@@ -57,7 +57,13 @@ def _in_circles(state: SchedulerState, key: str, outcome: Outcome) -> bool:
 
 
 def _alone(laboratory: Laboratory, key: str, leavers: Leavers) -> bool:
-    """Is it enough that these stop? Then the change that was tried is none that helps."""
+    """Is it enough for a variant that these stop? Then the change that was tried is none that helps.
+
+    When others stop as well, it may be a sibling that gets in. Of other workloads, strangers would.
+    """
+    asked = laboratory.state.world.workloads.get(WorkloadKey(key))
+    if asked is None or asked.record.parent is None:
+        return False
     trial = laboratory.patient(leavers)
     tried = trial.attempt((), key)
     laboratory.trials += trial.trials

@@ -31,6 +31,7 @@ async def job_lines(api: Api, obj: Object) -> Lines:
         field("Status", status.get("phase")),
         field("Reason", status.get("reason", "")) if status.get("reason") else "",
         field("Message", status.get("message", "")) if status.get("message") else "",
+        *_refused(status),
         *_promised(obj),
         field("Queue", f"{status.get('queue', '<none>')} -> {status.get('clusterQueue') or '<none>'}"),
         field("Priority", _priority(status)),
@@ -99,6 +100,12 @@ def _promised(obj: Object) -> Lines:
         when = f"when {checks} {allow} it" if checks else "with the next decisions"
         found.append(field("To be preempted", f"by {one['by']}, {when}"))
     return found
+
+
+def _refused(status: Object) -> Lines:
+    """Return which edit was refused, and for which field: the job goes on as it was."""
+    found = status.get("refused")
+    return [field("Refused", f"{found['event']} (event {found['seq']}): {found['message']}")] if found else []
 
 
 def _where(status: Object) -> str:

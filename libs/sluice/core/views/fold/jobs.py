@@ -3,10 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
+from sluice.core.views.records import Transition
 from sluice.core.views.state import State
 from sluice.events.base import Event, Micros
 from sluice.events.scheduler import WorkloadSliceWithdrawn
-from sluice.events.slices import JobClaimed, JobResumed, JobSuspended
+from sluice.events.slices import JobClaimed, JobResumed, JobSuspended, Rejected
+from sluice.protocol.subjects import job_of
 
 from .common import remember
 
@@ -38,9 +40,29 @@ def _slice_withdrawn(state: State, event: WorkloadSliceWithdrawn, seq: int, at: 
         remember(running, event, seq, at)
 
 
+def _rejected(state: State, event: Rejected, seq: int, at: Micros) -> None:
+    """An edit of the job was refused: told of the workload that goes on as it was, once if it is repeated."""
+    key = job_of(event.subject) if event.event_type in _EDITS else None
+    job = state.jobs.get(key) if key is not None else None
+    live = [w for w in job.workloads.values() if w.finished_at is None] if job is not None else []
+    if not live:
+        return
+    workload = next((w for w in live if w.admitted_at is not None), live[-1])
+    last = workload.history[-1] if workload.history else None
+    if last is not None and isinstance(last.event, Rejected) and last.event.errors == event.errors:
+        workload.history[-1] = Transition(seq, at, event)
+    else:
+        remember(workload, event, seq, at)
+
+
+_EDITS = ("JobSubmitted", "JobScaled", "JobActivated", "JobDeactivated")
+"""What people ask of a job; what executors report is not told to them if it comes to nothing."""
+
+
 JOB_FOLDS: dict[type[Event], Callable[[State, Any, int, Micros], None]] = {
     JobClaimed: _claimed,
     JobResumed: _resumed,
     JobSuspended: _suspended,
+    Rejected: _rejected,
     WorkloadSliceWithdrawn: _slice_withdrawn,
 }

@@ -29,7 +29,7 @@ from sluice.events.scheduler import (
     WorkloadDeactivated,
     WorkloadsParked,
 )
-from sluice.events.slices import WorkloadCreated, WorkloadFinished, WorkloadUpdated
+from sluice.events.slices import Rejected, WorkloadCreated, WorkloadFinished, WorkloadUpdated
 from sluice.events.variants import (
     ParentAdmitted,
     ParentEvicted,
@@ -181,6 +181,9 @@ def _plain(seq: int, at: Micros, event: Event) -> Notice:
         case WorkloadFinished():
             kind: Literal["Normal", "Warning"] = "Warning" if event.reason == "Failed" else "Normal"
             return Notice(seq, at, kind, f"Finished{event.reason}", event.message)
+        case Rejected():
+            errors = "; ".join(str(error) for error in event.errors)
+            return Notice(seq, at, "Warning", "Refused", f"{event.event_type} at {event.cause}: {errors}")
         case PreemptionGateClosed():
             message = f'Closed preemption gate for variant workload "{event.workload}"'
             return Notice(seq, at, "Normal", "PreemptionGatedVariant", message)

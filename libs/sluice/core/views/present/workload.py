@@ -1,6 +1,7 @@
 """A workload as Kueue's users know it: conditions, admission, checks, requeue state (G5)."""
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Final, Literal
 
 from sluice.api import kueue
 from sluice.api.core_v1 import (
@@ -12,6 +13,7 @@ from sluice.api.core_v1 import (
     PodTemplateSpec,
     ResourceRequirements,
 )
+from sluice.api.labels import GATE_CONCURRENT_ADMISSION
 from sluice.api.meta import Condition, ObjectMeta, OwnerReference
 from sluice.api.quantity import Quantity, format_value
 from sluice.core.views.records import Recorded, WorkloadView
@@ -25,7 +27,12 @@ from .pending import why_pending
 from .times import timestamp
 from .unadmitted import check_states, in_order, why_unadmitted
 
-_ORDER = ("Evicted", "Preempted", "Requeued", "PodsReady", "DeactivationTarget", "BlockedOnPreemptionGates")
+BLOCKED: Final = "BlockedOnPreemptionGates"
+GATED: Final = "PreemptionGated"
+UNGATED: Final = "PreemptionUngated"
+TURN_OVER: Final = "The preemption gate is closed again: its turn to preempt is over"
+
+_ORDER = ("Evicted", "Preempted", "Requeued", "PodsReady", "DeactivationTarget", BLOCKED)
 
 
 def to_manifest(view: State, workload: WorkloadView) -> kueue.Workload:
@@ -62,7 +69,7 @@ def conditions(view: State, workload: WorkloadView) -> list[Condition]:
     if workload.assignment is not None or workload.finished_at is None:
         found.append(_quota_reserved(view, workload))
         found.append(_admitted(view, workload))
-    recorded = workload.conditions
+    recorded = _with_gate(workload)
     if "PodsReady" not in recorded and _waits_for_pods(view, workload):
         found.append(_pods_not_ready(workload))
     found += [_condition(kind, recorded[kind]) for kind in (*_ORDER, "Finished") if kind in recorded]
@@ -86,6 +93,21 @@ def _gate(workload: WorkloadView, name: str) -> dict[str, object]:
 
 
 # Conditions
+
+
+def _with_gate(workload: WorkloadView) -> Mapping[str, Recorded]:
+    """Return what was recorded, but that a gate which was opened, and is closed again, blocks (CA11).
+
+    That is seen of the gate itself: the scheduler says of it what it says of others only when it looks again.
+    """
+    blocked = workload.conditions.get(BLOCKED)
+    is_open, since = workload.gates.get(GATE_CONCURRENT_ADMISSION, (True, 0))
+    if blocked is None or blocked.status or is_open or blocked.reason != UNGATED:
+        return workload.conditions
+    if workload.assignment is not None or not workload.active or workload.finished_at is not None:
+        return workload.conditions
+    over = Recorded(True, GATED, TURN_OVER, since, workload.generation)
+    return {**workload.conditions, BLOCKED: over}
 
 
 def _quota_reserved(view: State, workload: WorkloadView) -> Condition:

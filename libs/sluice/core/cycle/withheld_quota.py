@@ -84,4 +84,4 @@ def always_reclaims(policy: ClusterQueuePreemption | None) -> bool:
     return policy is not None and policy.reclaim_within_cohort == ALWAYS_RECLAIMS
 
 
-__all__ = ["always_reclaims"]
+__all__ = ["ALWAYS_RECLAIMS", "always_reclaims"]

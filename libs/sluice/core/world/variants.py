@@ -367,7 +367,9 @@ def queue_rank(workload: Workload, config: kueue.ConfigurationSpec) -> tuple[int
 __all__ = [
     "BETTER_NEXT",
     "MAY_PREEMPT",
+    "RETAIN_FIRST",
     "Standing",
+    "admitted_sibling",
     "allowed_flavors",
     "backs_off",
     "bars",

@@ -88,6 +88,16 @@ def withholding(
     return found
 
 
+def _for_whom(
+    state: SchedulerState, workload: Workload, kept: Sequence[Preemptor], usage: Collection[FlavorResource]
+) -> str:
+    """Return for whom what it needs is there: who waits for victims, or heads of queues; "" for nobody."""
+    if words := _kept_words(kept, usage):
+        return f"kept for {words}"
+    words = _withheld_words(state, withholding(state, workload, usage))
+    return f"withheld for {words}" if words else ""
+
+
 def _withheld_words(state: SchedulerState, queues: Sequence[PendingQueue]) -> str:
     """Return for which heads it is withheld, and why their queues do not lend it; "" for none."""
     words = []
@@ -159,17 +169,10 @@ def look(state: SchedulerState, workload: Workload, cq: ClusterQueue, report: Re
         found is not None
         and found.mode is Mode.FIT
         and said_reason == WAITING_FOR_QUOTA
-        and (whom := _kept_words(kept, entry.proposal.needed()))
+        and (whom := _for_whom(state, workload, kept, entry.proposal.needed()))
     ):
         # The tree is charged for who is in it: what is kept for those who come is not.
-        reason, message = said_reason, f"{it} would fit by itself, but what it needs is kept for {whom}."
-    elif (
-        found is not None
-        and found.mode is Mode.FIT
-        and said_reason == WAITING_FOR_QUOTA
-        and (whom := _withheld_words(state, withholding(state, workload, entry.proposal.needed())))
-    ):
-        reason, message = said_reason, f"{it} would fit by itself, but what it needs is withheld for {whom}."
+        reason, message = said_reason, f"{it} would fit by itself, but what it needs is {whom}."
     elif found is not None and found.mode is Mode.FIT:
         ahead = f"; {report.ahead[0]} comes before it" if report.ahead else ""
         reason, message = PENDING_EVALUATION, f"{it} would fit by itself, and has not had its turn{ahead}."

@@ -73,4 +73,3 @@ def _others(state: SchedulerState, workload: Workload) -> Iterator[Workload]:
     yield from siblings(state.world, workload)
     if (old := replaced_slice(state.world, workload)) is not None:
         yield old
-

@@ -81,7 +81,7 @@ def test_deactivated_and_activated_by_hand(run):
     said = run("job", "deactivate", "m9-b", "-m", "not before Monday").ok()
     assert said.out.startswith("job/m9-b deactivated, event ")
     wait_until(lambda: phase(run, "m9-b") == "Suspended")
-    assert "it changes nothing (Duplicate)" in run("job", "deactivate", "m9-b").ok().out
+    assert "job/m9-b is inactive already, event " in run("job", "deactivate", "m9-b").ok().out
     run("job", "finish", "m9-a").ok()
     wait_until(lambda: phase(run, "m9-a") == "Succeeded")
     assert phase(run, "m9-b") == "Suspended"

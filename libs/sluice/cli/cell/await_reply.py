@@ -90,6 +90,15 @@ def aside(remark: str) -> str:
     return f": {remark}" if remark else ""
 
 
+DUPLICATE = "Duplicate"
+"""Why a message is passed over that asks for what is so already."""
+
+
+def changes_nothing(reason: str) -> str:
+    """Return the remark on a message that was passed over."""
+    return f"it changes nothing ({reason})"
+
+
 def _named(events: Sequence[object], waiting: Mapping[int, None]) -> list[int]:
     """Return which of the messages the events of a step answer, each once."""
     found: dict[int, None] = {}
@@ -112,5 +121,5 @@ def _said(events: Sequence[object], seq: int) -> Answer:
             case VerdictIgnored(cause=cause, reason=reason, message=why) if cause == seq:
                 return Answer(refused=f"{reason}{why and f', {why}'}")
             case InputsIgnored(seqs=seqs, reason=reason) if seq in seqs:
-                return Answer(f"it changes nothing ({reason})")
+                return Answer(changes_nothing(reason))
     return Answer(changed=what_changed(events, seq))

@@ -118,7 +118,9 @@ def _check_lines(checks: list[CheckNote]) -> list[str]:
     """Return the checks as lines for people."""
     found = []
     for check in checks:
-        again = f", after {check.retries} retries" if check.retries else ""
+        again = (
+            f", after {check.retries} {'retry' if check.retries == 1 else 'retries'}" if check.retries else ""
+        )
         text = (
             f"{check.name} ({check.controller}): {check.state} since {check.since}, "
             f"in attempt {check.attempt}{again}"

@@ -125,6 +125,8 @@ class _Judge:
     def why_not(self, queue: ClusterQueue, holder: Workload, held: Sequence[FlavorResource]) -> str:
         """Return the rule that keeps *holder*, which has *held* of what is short; "" if none does."""
         record = self._workload.record
+        if queue is not self._cq and not any(self._over(queue.node, fr) for fr in held):
+            return self._rule(queue, holder, held)  # whatever the workload imposes on itself
         if "cannot-preempt" in imposed(self._state, record):
             return "the pending workload must not preempt (cannot-preempt)"
         if record.parent is not None and record.parent == holder.record.parent:

@@ -85,6 +85,13 @@ def test_a_check_of_nobody() -> None:
         known_of(workload("w", quota=False), "sign-off")
 
 
+def test_a_job_none_of_whose_variants_has_quota_is_told_so() -> None:
+    """Which checks concern a variant depends on the flavors that it gets."""
+    variants = [{**workload(name, quota=False), "status": {}} for name in ("a", "b")]
+    with pytest.raises(CliError, match="job has no quota, so its checks are not being performed"):
+        asking("job", "sign-off", variants)
+
+
 def test_slices_that_are_over_are_not_asked() -> None:
     """All that live are; a job without slices has one workload."""
     slices = [

@@ -38,6 +38,9 @@ def asking(named: str, check: str, workloads: Sequence[Object]) -> Object:
     if len(waiting) == 1:
         return waiting[0]
     if not any(check in _checks(each) for each in workloads):
+        if workloads and all(_without_quota(each) for each in workloads):
+            # Which checks concern a variant depends on what it gets.
+            raise CliError(f"{named} has no quota, so its checks are not being performed")
         names = sorted({name for each in workloads for name in _checks(each)})
         raise CliError(
             f"check {check!r} does not concern {named}", hint=f"It has {', '.join(names) or 'no checks'}."
@@ -63,7 +66,7 @@ def why_not(workload: Object, check: str) -> str:
     title, found = _name(workload), _checks(workload).get(check)
     if found is None:
         return f"check {check!r} does not concern {title}"
-    if dig(workload, "status", "admission", default=None) is None:
+    if _without_quota(workload):
         return f"{title} has no quota, so its checks are not being performed"
     if not found.get("attempt") or not found.get("controller"):
         return f"check {check!r} of {title} has not been asked for yet"
@@ -87,9 +90,13 @@ def _situation(workload: Object, check: str) -> str:
     """Return for people how a workload stands to the check."""
     if check not in _checks(workload):
         return "without this check"
-    if dig(workload, "status", "admission", default=None) is None:
+    if _without_quota(workload):
         return "without quota"
     return state(workload, check)
+
+
+def _without_quota(workload: Object) -> bool:
+    return dig(workload, "status", "admission", default=None) is None
 
 
 def _checks(workload: Object) -> dict[str, Object]:

@@ -4,7 +4,14 @@ from collections.abc import Sequence
 
 import click
 
-from sluice.cli.cell.await_reply import answers, aside, settle, why_stopping
+from sluice.cli.cell.await_reply import (
+    DUPLICATE,
+    answers,
+    aside,
+    changes_nothing,
+    settle,
+    why_stopping,
+)
 from sluice.cli.cell.client import Api, run
 from sluice.cli.cell.name_completion import complete_jobs
 from sluice.cli.cell.publish import publish_job_event
@@ -153,7 +160,11 @@ def _switch(
                 failed += 1
                 error.show()
                 continue
-            echo(f"job/{name} {done}, event {seq}{aside(remark)}")
+            if remark == changes_nothing(DUPLICATE):
+                is_so = "active" if isinstance(event, JobActivated) else "inactive"
+                echo(f"job/{name} is {is_so} already, event {seq}")
+            else:
+                echo(f"job/{name} {done}, event {seq}{aside(remark)}")
         return failed
 
     if run(ctx, work):

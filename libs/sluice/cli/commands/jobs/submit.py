@@ -254,7 +254,7 @@ async def submit_sources(
     for source, request in zip(named, requests, strict=True):
         label = f"{kind_of(source.manifest).kind.lower()}/{request.name}"
         if if_absent and await api.get("Job", request.name, request.namespace):
-            echo(f"{label} unchanged (a job is not changed by applying it)")
+            echo(f"{label} unchanged (to change a job, use `sluice submit`)")
             continue
         if dry_run:
             echo(f"{label} submitted (dry run)")

@@ -12,10 +12,12 @@ from sluice.cli.kit.columns import (
     dig,
     key,
     name,
+    namespace,
     pending_reason,
     position,
     reservations,
     usage_cells,
+    variant_parent,
     waiting,
 )
 from sluice.cli.kit.describe_format import Lines, conditions, field, mapping
@@ -182,8 +184,9 @@ async def _waiting(api: Api, queue: Object, most: int = 10) -> Lines:
         message = str(condition(obj, "QuotaReserved").get("message", ""))
         places = why.setdefault(without_other_flavors(message), [])
         variant = dig(obj, "status", "variant", default="")
-        # Variants have their place together.
-        place = (position(obj) or key(obj)) + (f" ({variant})" if variant else "")
+        # Variants stand for their job.
+        owner = variant_parent(obj)
+        place = f"{namespace(obj)}/{owner} ({variant})" if owner and variant else key(obj)
         if place not in places:
             places.append(place)
     return [*lines, "Why:", *(f"  {', '.join(places)}: {message}" for message, places in why.items())]

@@ -112,14 +112,14 @@ class TargetObserver(Observer):
     decider = Scheduler
 
     def __init__(self) -> None:
-        self.due: dict[WorkloadKey, int] = {}
-        """Parent -> after how many steps it was found wrong."""
+        self.due: dict[WorkloadKey, tuple[int, int]] = {}
+        """Parent -> after how many steps it was found wrong, and how many variants waited then."""
 
     @hears
     def _came(self, state: SchedulerState, event: QuotaReserved | Evicted | ChecksReady) -> None:
         workload = state.world.workloads.get(event.workload)
         if workload is not None and workload.record.parent is not None:
-            self.due.setdefault(workload.record.parent, 0)
+            self.due.setdefault(workload.record.parent, (0, 0))
 
     def settled(self, state: SchedulerState) -> Iterator[str]:
         for parent in list(self.due):
@@ -136,8 +136,10 @@ class TargetObserver(Observer):
             if len(waiting) < 2 or not leaves:
                 del self.due[parent]
                 continue
-            self.due[parent] += 1
-            if self.due[parent] > GRACE:
+            steps, before = self.due[parent]
+            steps = 0 if len(waiting) < before else steps + 1  # one of them gives its quota up in a step
+            self.due[parent] = (steps, len(waiting))
+            if steps > GRACE:
                 yield f"{' and '.join(waiting)} have quota, and wait for nothing but the stop of {parent}"
 
 

@@ -1021,9 +1021,9 @@ MENDED: tuple[Mutant, ...] = (
         "a job that is changed while its quota is not free yet gets another workload",
         (
             (
-                "libs/sluice/core/slices/decide.py",
-                "    if job.stops:",
-                "    if job.phase is Phase.STOPPING:",
+                "libs/sluice/core/slices/state.py",
+                "return self.reserved and not self.evicting",
+                "return self.reserved",
             ),
         ),
         seed=6,

@@ -136,7 +136,7 @@ def _submitted(state: State, key: JobKey, inbound: Inbound, submission: Submissi
 
 def _waits_for(state: State, job: Job) -> str:
     """Return what must come before the job's manifest or size changes again; "" if nothing."""
-    # What holds it back, and its place, are its workload's, which can be changed when it has no quota.
+    # What holds it back, and its place, are its workload's, which is changed in place once it has stopped.
     if job.stops:
         return STOPS
     return WITHDRAWS if taken_back(state, job) else ""
@@ -148,7 +148,7 @@ def _edited(
     """A manifest for a live job: change it in place, stop it for a new workload, or refuse."""
     if 0 < submission.generation < job.generation:
         return ignored(inbound, STALE)
-    if state.limits_used and job.reserved:
+    if state.limits_used and job.keeps_quota:
         request = as_running(state, job, request, submission)
     errors = _immutable(job, submission, request)
     if request.queue_name != job.record.queue_name:
@@ -165,7 +165,7 @@ def _edited(
     alike = same(job.record.pod_sets, record.pod_sets)
     if job.phase is Phase.PENDING:
         # Quota was reserved for these pods, and checks have approved them; of other ones nothing is known.
-        moved = job.reserved and not (alike and template_digest(submission) == job.template)
+        moved = job.keeps_quota and not (alike and template_digest(submission) == job.template)
         if moved or not fits_update(job.record, like_now):
             return recreated(job, inbound.seq, record)
         return (update(job.record, like_now, inbound.seq),)
@@ -195,7 +195,7 @@ def _immutable(job: Job, submission: Submission, new: JobRequest) -> list[FieldE
     errors = []
     if old.job is not None and (old.job.api_version, old.job.kind) != (new.api_version, new.kind):
         errors.append(invalid("kind", new.kind, "field is immutable"))
-    if job.reserved and new.queue_name != old.queue_name:
+    if job.keeps_quota and new.queue_name != old.queue_name:
         errors.append(invalid(queue_field(submission.manifest), new.queue_name, "field is immutable"))
     toggled = [record.annotations.get(ELASTIC_JOB) == "true" for record in (old, new)]
     if toggled[0] != toggled[1]:
@@ -205,7 +205,7 @@ def _immutable(job: Job, submission: Submission, new: JobRequest) -> list[FieldE
     elif toggled[1]:
         errors += without_pods(new.pod_sets)
     # AX1; gates and flavors likewise shape an assignment that is already made.
-    if job.reserved:
+    if job.keeps_quota:
         errors += [
             immutable(submission.manifest, part, by_annotation=ANNOTATIONS[part] in old.annotations)
             for name, part in _FIXED_WITH_QUOTA
@@ -252,7 +252,7 @@ def _scaled(state: State, key: JobKey, inbound: Inbound, scaled: JobScaled, at: 
         return resize(state, job, inbound.seq, at, pod_sets)
     if job.phase is Phase.RUNNING:
         return (stop_for(job, inbound.seq, NO_MATCHING_WORKLOAD, "No matching Workload"),)
-    if job.reserved:
+    if job.keeps_quota:
         return recreated(job, inbound.seq, again(job, inbound.seq, at, pod_sets))
     return (WorkloadUpdated(cause=inbound.seq, workload=job.record.key, pod_sets=pod_sets),)
 

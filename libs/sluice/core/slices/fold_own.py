@@ -121,7 +121,8 @@ def _updated(state: State, event: WorkloadUpdated, _seq: int, _at: Micros) -> No
             job.placement = cut(job.placement, counts(event.pod_sets))
         if event.pod_sets is not None and job.pending is None:
             note_size(job, job.changes, counts(event.pod_sets))
-    if job.phase is Phase.PENDING and not job.reserved and ("pod_sets" in changes or "queue_name" in changes):
+    waits = job.phase is Phase.PENDING and not job.keeps_quota
+    if waits and ("pod_sets" in changes or "queue_name" in changes):
         job.edited = True
     _changed(state, job, state.answered(event.cause), event.cause)
 
@@ -217,7 +218,7 @@ def _stopped(state: State, event: WorkloadStopped, _seq: int, _at: Micros) -> No
     state.set_executor(job, "")
     job.phase = Phase.PENDING
     job.admitted = job.pods_ready = False
-    job.evicting = job.reserved
+    job.evicting = job.reserved  # its quota will be released
     job.placement, job.reclaimable, job.remaining = (), {}, {}
     if event.reason:
         job.reason, job.message = event.reason, event.message

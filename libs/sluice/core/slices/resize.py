@@ -50,7 +50,7 @@ def resizes(state: State, job: Job) -> bool:
 
     Concurrent admission and slices do not go together: with a variant's quota, the job is stopped instead.
     """
-    return job.reserved and not job.evicting and not job.through_variant and is_elastic(state, job.record)
+    return job.keeps_quota and not job.through_variant and is_elastic(state, job.record)
 
 
 def wanted(job: Job) -> Sequence[PodSet]:

@@ -144,9 +144,16 @@ class Job:
     """Log sequence of what `todo` comes from."""
 
     @property
+    def keeps_quota(self) -> bool:
+        """Has its workload quota that it does not give up?"""
+        return self.reserved and not self.evicting
+
+    @property
     def stops(self) -> bool:
-        """Is it about to stop, or has it stopped while its workload has quota still?"""
-        return self.evicting or self.phase is Phase.STOPPING
+        """Is it about to stop? Or it has, and a growth takes its place when its quota is free."""
+        if self.evicting and (self.phase is Phase.RUNNING or self.pending is not None):
+            return True
+        return self.phase is Phase.STOPPING
 
 
 @dataclass(slots=True)

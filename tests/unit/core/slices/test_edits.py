@@ -178,8 +178,6 @@ def test_several_edits_while_stopping(world: World) -> None:
     world.verify()
     before = world.workload()
     world.job("JobStopped", {"attempt": 1})
-    assert world.state_of().record.pod_sets[0].count == 1
-    world.release()
     assert world.state_of().record.pod_sets[0].count == 4
     assert world.workload() == before
     assert not world.state.inbox
@@ -193,8 +191,7 @@ def test_a_flood_of_edits_while_stopping(world: World) -> None:
         assert world.submit(parallelism=2 + number % 2) == []
     (error,) = refused(world.submit(parallelism=9))
     assert "32 changes wait" in error
-    assert names(world.job("JobStopped", {"attempt": 1})) == ["WorkloadStopped"]
-    world.release()
+    assert names(world.job("JobStopped", {"attempt": 1}))[0] == "WorkloadStopped"
     assert not world.state.inbox
 
 

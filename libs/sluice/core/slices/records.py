@@ -223,4 +223,4 @@ def next_workload(state: State, job: Job, cause: int, at: Micros) -> WorkloadCre
     return WorkloadCreated(cause=cause, workload=again(job, cause, at))
 
 
-__all__ = ["new_record", "priority", "read"]
+__all__ = ["fits_update", "new_record", "priority", "read"]

@@ -33,7 +33,7 @@ from .records import next_name, next_uid, same, update
 from .responses import Events
 from .state import Job, State, Todo
 
-__all__ = ["is_elastic", "out_of", "same_but_for_size"]
+__all__ = ["is_elastic", "of_lineage", "out_of", "same_but_for_size"]
 
 MAX_SIZES = 64
 """How many sizes of a waiting slice are told apart."""

@@ -8,7 +8,8 @@ import msgspec
 from sluice.api import labels
 from sluice.core.slices.decider import SliceAggregator
 from sluice.core.slices.intake import Inbound
-from sluice.core.slices.resize import is_elastic
+from sluice.core.slices.records import fits_update
+from sluice.core.slices.resize import is_elastic, of_lineage
 from sluice.core.slices.state import Job, State, Todo
 from sluice.core.slices.submission import Submission, template_digest
 from sluice.core.workload.charges import counts
@@ -136,15 +137,16 @@ def _template(manifest: bytes | Inbound) -> bytes:
 class KeptWorkloadObserver(Observer):
     """A job that stops keeps its workload, so what holds it back and its place, until that has no quota.
 
-    Only one that was stopped for another workload gets that.
+    Only one that was stopped for another workload gets that, and one whose manifest now says what a workload
+    cannot be changed to.
     """
 
     name = "workload-kept"
     decider = SliceAggregator
 
     def __init__(self) -> None:
-        self.leaving: dict[WorkloadKey, tuple[JobKey, str]] = {}
-        """Workload that is to give its quota up -> its job, and which one of that name."""
+        self.leaving: dict[WorkloadKey, tuple[JobKey, str, WorkloadRecord]] = {}
+        """Workload that is to give its quota up -> its job, which one of that name, and what it is."""
         self.exchanged: set[JobKey] = set()
         """Told to stop for another workload, or about to be exchanged since before it was evicted."""
 
@@ -153,7 +155,7 @@ class KeptWorkloadObserver(Observer):
         job = state.by_workload.get(event.workload)
         if job is None or job.record.key != event.workload or not job.reserved:
             return
-        self.leaving[event.workload] = (job.key, job.uid)
+        self.leaving[event.workload] = (job.key, job.uid, job.record)
         if job.todo is Todo.RECREATE:
             self.exchanged.add(job.key)
 
@@ -176,11 +178,21 @@ class KeptWorkloadObserver(Observer):
 
     @hears
     def _deleted(self, state: State, event: WorkloadDeleted) -> Iterator[str]:
-        job, uid = self.leaving.pop(event.workload, (None, ""))
-        now = None if job is None else state.jobs.get(job)
-        if job is None or now is None or now.uid != uid or job in self.exchanged:
+        found = self.leaving.pop(event.workload, None)
+        if found is None:
             return
-        yield f"{event.workload} has quota still and is exchanged for {now.record.key}"
+        job, uid, record = found
+        now = state.jobs.get(job)
+        if now is None or now.uid != uid or job in self.exchanged:
+            return
+        if fits_update(record, of_lineage(now.record, record)):
+            yield f"{event.workload} has quota still and is exchanged for {now.record.key}"
+
+    @hears
+    def _updated(self, state: State, event: WorkloadUpdated) -> None:
+        found, job = self.leaving.get(event.workload), state.by_workload.get(event.workload)
+        if found is not None and job is not None and job.record.key == event.workload:
+            self.leaving[event.workload] = (*found[:2], job.record)
 
 
 class CompletionsObserver(Observer):

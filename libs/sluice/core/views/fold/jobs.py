@@ -44,12 +44,14 @@ def _rejected(state: State, event: Rejected, seq: int, at: Micros) -> None:
     """An edit of the job was refused: told of the workload that goes on as it was, once if it is repeated."""
     key = job_of(event.subject) if event.event_type in _EDITS else None
     job = state.jobs.get(key) if key is not None else None
-    live = [w for w in job.workloads.values() if w.finished_at is None] if job is not None else []
+    own = [] if job is None else [w for w in job.workloads.values() if w.record.parent is None]
+    live = [w for w in own if w.finished_at is None]
     if not live:
         return
-    workload = next((w for w in live if w.admitted_at is not None), live[-1])
+    # Of slices, the one that runs, else the newest: whatever order a snapshot leaves them in.
+    workload = max(live, key=lambda w: (w.admitted_at is not None, w.record.uid))
     last = workload.history[-1] if workload.history else None
-    if last is not None and isinstance(last.event, Rejected) and last.event.errors == event.errors:
+    if last is not None and isinstance(last.event, Rejected) and list(last.event.errors) == list(event.errors):
         workload.history[-1] = Transition(seq, at, event)
     else:
         remember(workload, event, seq, at)

@@ -3,6 +3,8 @@
 from typing import Any
 
 from sluice.cli.commands.objects.describe_jobs import _refused
+from sluice.core.views import View
+from sluice.core.views import snapshot as views
 from sluice.protocol.query import HistoryRequest
 from sluice.services.api import queries
 from sluice.services.api.objects import render
@@ -78,3 +80,20 @@ def test_a_refused_edit_is_in_the_events_of_the_job() -> None:
     assert [item["message"].split(":")[0].split()[0] for item in refused] == ["JobSubmitted", "JobScaled"]
     assert all(item["type"] == "Warning" for item in refused)
     assert found.items[0]["reason"] == "WorkloadCreated"
+
+
+def test_a_refusal_that_is_repeated_after_a_restart_counts_once() -> None:
+    """What a snapshot leaves of the first one is the same as what the log says of the second."""
+    cell = growing()
+    submit(cell, 8)
+    view, events = View(), cell.dated()
+    for event, seq, at in events:
+        view.apply(event, seq, at)
+    successor = views.load(views.dump(view))
+    views.with_histories(successor, views.dump_histories(view))
+    submit(cell, 8)
+    for event, seq, at in cell.dated()[len(events) :]:
+        view.apply(event, seq, at)
+        successor.apply(event, seq, at)
+    assert views.dump(successor) == views.dump(view)
+    assert views.dump_histories(successor) == views.dump_histories(view)

@@ -51,7 +51,11 @@ def _rejected(state: State, event: Rejected, seq: int, at: Micros) -> None:
     # Of slices, the one that runs, else the newest: whatever order a snapshot leaves them in.
     workload = max(live, key=lambda w: (w.admitted_at is not None, w.record.uid))
     last = workload.history[-1] if workload.history else None
-    if last is not None and isinstance(last.event, Rejected) and list(last.event.errors) == list(event.errors):
+    if (
+        last is not None
+        and isinstance(last.event, Rejected)
+        and list(last.event.errors) == list(event.errors)
+    ):
         workload.history[-1] = Transition(seq, at, event)
     else:
         remember(workload, event, seq, at)

@@ -6,8 +6,10 @@ import pytest
 
 from sluice.log.errors import LogUnavailableError
 from sluice.log.nats import blocking, blocking_connection, consumer
+from sluice.log.nats import jetstream_api as api
 from sluice.log.nats.blocking import BulkReader
 from sluice.log.nats.consumer import LogReplacedError
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.nats
 
@@ -31,6 +33,23 @@ async def test_reads_what_the_live_reader_reads(nats_server, open_log):
     assert [e.seq for e in flat(BulkReader(nats_server.url, "main", filters=["scheduler"]))] == [3001]
     assert flat(BulkReader(nats_server.url, "main", filters=["checks"])) == []
     assert flat(BulkReader(nats_server.url, "main", start=3002)) == []
+
+
+async def test_leaves_no_consumer_behind(nats_server, open_log):
+    """However it ends: at the end, with nothing to read, or as nobody wants more."""
+    log = await open_log()
+    await fill(log, 300)
+    flat(BulkReader(nats_server.url, "main"))
+    flat(BulkReader(nats_server.url, "main", filters=["checks"]))
+    broken_off = iter(BulkReader(nats_server.url, "main"))
+    next(broken_off)
+    broken_off.close()
+
+    async def left():
+        found = await api.info(await log.connection(), log.cell.stream)
+        return found["state"]["consumer_count"] == 0
+
+    assert await eventually(left)
 
 
 async def test_pulls_again_and_again(nats_server, open_log, monkeypatch):

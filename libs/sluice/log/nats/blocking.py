@@ -4,6 +4,7 @@ For replays and tools. Pull batches without acknowledgements; every delivery num
 connection is resumed behind the last entry handed out.
 """
 
+import contextlib
 import secrets
 import time
 from collections.abc import Iterator, Sequence
@@ -71,7 +72,7 @@ class BulkReader:
                 wait_s = min(wait_s * 1.5, 1.0)
 
     def _connection(self, server: Address) -> Iterator[list[Entry]]:
-        link = BlockingConnection(server, "sluice-bulk", TIMEOUT_S)
+        link, name = BlockingConnection(server, "sluice-bulk", TIMEOUT_S), ""
         try:
             info = self._ask(link, api.info_subject(self.stream))
             state = info["state"]
@@ -93,8 +94,10 @@ class BulkReader:
                 self._done = True
                 return
             yield from self._pull(link, api.pull_subject(self.stream, name))
-            link.publish(api.end_subject(self.stream, name), b"")
         finally:
+            if name:  # the server would keep it for a minute, and it has room for so many only
+                with contextlib.suppress(OSError):
+                    link.publish(api.end_subject(self.stream, name), b"")
             link.close()
 
     def _newest(self, link: BlockingConnection) -> int:

@@ -49,7 +49,8 @@ async def test_leaves_no_consumer_behind(nats_server, open_log):
         found = await api.info(await log.connection(), log.cell.stream)
         return found["state"]["consumer_count"] == 0
 
-    assert await eventually(left)
+    async with asyncio.timeout(30):  # by itself the server forgets one after a minute
+        assert await eventually(left)
 
 
 async def test_pulls_again_and_again(nats_server, open_log, monkeypatch):

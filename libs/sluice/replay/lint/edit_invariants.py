@@ -173,6 +173,10 @@ class KeptWorkloadObserver(Observer):
         self.leaving.pop(event.workload, None)
 
     @hears
+    def _replaced(self, _: State, event: WorkloadSliceReplaced) -> None:
+        self.leaving.pop(event.workload, None)
+
+    @hears
     def _resumed(self, _: State, event: JobResumed) -> None:
         self.exchanged.discard(event.job)
 

@@ -55,7 +55,7 @@ def test_a_job_shows_the_manifest_in_force(run):
     assert "job/m1-waits was not submitted (event " in said.err
     assert "spec.priorityClassName: Not found" in said.err
     assert "submitted" not in said.out
-    wait_until(lambda: "Not found" in got(run, "m1-waits")["status"].get("message", ""))
+    wait_until(lambda: "Not found" in got(run, "m1-waits")["status"].get("refused", {}).get("message", ""))
     assert got(run, "m1-waits")["spec"]["replicas"] == 3
     assert phase(run, "m1-waits") == "Queued"
 
@@ -90,7 +90,7 @@ def test_deactivated_and_activated_by_hand(run):
     missing = run("job", "activate", "m9-none", "m9-b")
     assert missing.code == 1
     assert "m9-none" in missing.err
-    assert "it changes nothing (Duplicate)" in missing.out
+    assert "job/m9-b is active already" in missing.out
 
 
 def test_a_scaled_job_shows_its_count(run):

@@ -165,7 +165,7 @@ def test_an_elastic_job_keeps_a_pod(run, agent):
 
 
 def job_message(run):
-    return run("get", "job", "demo-slice", "-o", "{.status.message}").ok().out
+    return run("get", "job", "demo-slice", "-o", "{.status.refused.message}").out
 
 
 def test_growth_keeps_the_flavor(run, agent):

@@ -784,7 +784,7 @@ MENDED: tuple[Mutant, ...] = (
         (
             (
                 "libs/sluice/core/slices/decide.py",
-                "moved = job.reserved and not (alike and template_digest(submission) == job.template)",
+                "moved = job.keeps_quota and not (alike and template_digest(submission) == job.template)",
                 "moved = job.reserved",
             ),
         ),

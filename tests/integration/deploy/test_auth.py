@@ -79,7 +79,7 @@ async def test_a_team_speaks_of_its_own_jobs_only(cell: KeyedCell) -> None:
             await red.log.end()
         assert (await blue.log.end()) > 0
         big = manifest("big", "red") | {
-            "metadata": {"name": "big", "namespace": "red", "labels": {"a": "x" * 200_000}}
+            "metadata": {"name": "big", "namespace": "red", "annotations": {"a": "x" * 200_000}}
         }
         with pytest.raises(NotPublishedError, match="red may send 100000 at most"):
             await red.submit(big)

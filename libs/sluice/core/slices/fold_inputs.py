@@ -22,7 +22,7 @@ from sluice.events.scheduler import (
 from sluice.events.variants import ParentAdmitted, ParentDeactivated, ParentEvicted, ParentReleased
 
 from .dispatch import cut, placement
-from .fold_effects import Handler, begin_sizes, prune, prune_all, succeed
+from .fold_effects import Handler, prune, prune_all, succeed
 from .intake import inbound as read_job_message
 from .intake import presence as read_presence
 from .limits import fits_limits, limit_range_applied, limits_deleted, look_at_limits, runtime_class_applied
@@ -212,7 +212,6 @@ def _quota_released(state: State, event: QuotaReleased | ParentReleased, seq: in
         look_at_limits(state, job, seq)
         return
     job.reserved = job.admitted = job.evicting = job.through_variant = False
-    begin_sizes(job)
     job.assignment = ()
     job.updates = None
     if job.phase is Phase.RUNNING:

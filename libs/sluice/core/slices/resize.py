@@ -224,6 +224,8 @@ def low_since(job: Job, assignment: Sequence[PodSetAssignment], observed: int) -
             low for _, size, low in job.sizes if size == assigned or (in_part and not grows(size, assigned))
         )
     low = next(lows, None)
+    if low is None and observed:
+        return dict.fromkeys(assigned, 0)  # of what came since, something may not be remembered
     if low is None:
         # Not a size that is remembered: the smallest of all is safe.
         low = job.sizes[0][2] if job.sizes else {}

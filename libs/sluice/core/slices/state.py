@@ -122,8 +122,7 @@ class Job:
     """What the pending slice asks for, whatever else the job does: WITHDRAW or REACTIVATE; comes first."""
     pending_cause: int = 0
     sizes: list[tuple[int, dict[str, int], dict[str, int]]] = field(default_factory=list)
-    """Sizes of the newest slice since it was made or lost its quota: after how many changes, and the smallest
-    size since."""
+    """Sizes of the newest slice: after how many changes, and the smallest size since."""
     history: list[WorkloadKey] = field(default_factory=list)
     """Slices that were replaced, oldest first."""
     assignment: Sequence[PodSetAssignment] = ()

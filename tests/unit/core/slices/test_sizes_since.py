@@ -73,3 +73,22 @@ def test_what_the_scheduler_had_not_heard_of_is_given_up() -> None:
     (first,) = [e for e in world.events(QuotaReserved) if "first" in e.workload]
     assert first.observed_generation == 0
     assert [e.workload for e in world.events(WorkloadDeleted)] == [first.workload]
+
+
+@pytest.mark.parametrize("sizes", [(4, 2, 5), (4, 3), (4, 2, 4)])
+def test_what_was_reserved_amid_changes_of_a_job_that_has_stopped(sizes: tuple[int, ...]) -> None:
+    """The scheduler releases and reserves in one step when it has heard of the first size only."""
+    world = Cell()
+    world.queue("q", 8)
+    world.submit("a", "q", 2, elastic=False, minReplicas=2).settle()
+    world.report("a", "JobStopped", message="the node is gone")
+    world.step("slices")
+    for size in sizes:
+        world.scale("a", size)
+        world.step("slices")
+    world.step("scheduler", entries=4)
+    assert [e.pod_sets[0].count for e in world.events(QuotaReserved)] == [2, 4]
+    world.settle()
+    (held,) = [w for w in world.scheduler.state.world.workloads.values() if w.assignment is not None]
+    assert [pods.count for pods in world.dispatch("a").pod_sets] == [pods.count for pods in held.assignment]
+    assert world.dispatch("a").pod_sets[0].count == sizes[-1]

@@ -220,6 +220,10 @@ def _quota_released(state: State, event: QuotaReleased | ParentReleased, seq: in
         state.set_todo(job, Todo.SUSPEND, seq)
     elif job.todo in (Todo.RESUME, Todo.CONFIRM_STOP):
         state.clear_todo(job)
+    elif job.todo is Todo.RECREATE and not job.reclaimable:
+        # The quota was for the workload as it was. It is gone already, and the next may be, too.
+        state.clear_todo(job)
+        job.edited = True
     if was_refused(job):
         # The job goes on with the size that it had.
         state.set_pending_todo(job, Todo.WITHDRAW, seq)

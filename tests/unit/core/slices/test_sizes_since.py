@@ -2,7 +2,8 @@
 
 import pytest
 
-from sluice.events.scheduler import QuotaReserved
+from sluice.events.base import PodSetAssignment
+from sluice.events.scheduler import Evicted, QuotaReleased, QuotaReserved
 from sluice.events.slices import WorkloadCreated, WorkloadDeleted
 from tests.support.elastic_cell import Cell
 from tests.support.family_world import cell, cluster_queue
@@ -92,3 +93,23 @@ def test_what_was_reserved_amid_changes_of_a_job_that_has_stopped(sizes: tuple[i
     (held,) = [w for w in world.scheduler.state.world.workloads.values() if w.assignment is not None]
     assert [pods.count for pods in world.dispatch("a").pod_sets] == [pods.count for pods in held.assignment]
     assert world.dispatch("a").pod_sets[0].count == sizes[-1]
+
+
+def test_quota_for_a_former_size_that_is_gone_already_exchanges_nothing() -> None:
+    """It is released, and reserved for the present size, before the slice-aggregator reads of it."""
+    world = Cell()
+    world.queue("q", 5)
+    world.submit("a", "q", 3, elastic=False)
+    world.step("slices")
+    world.scale("a", 2)
+    world.step("slices")
+    world.step("scheduler", entries=3)
+    (first,) = world.events(QuotaReserved)
+    evicted = Evicted(cause=0, workload=first.workload, reason="Preempted")
+    world.tell("scheduler", evicted, QuotaReleased(cause=0, workload=first.workload))
+    pods = [PodSetAssignment(name="main", count=2, flavors={"cpu": "default"}, usage={"cpu": 2000})]
+    again = QuotaReserved(
+        cause=0, workload=first.workload, cluster_queue="q", pod_sets=pods, observed_generation=1
+    )
+    world.tell("scheduler", again)
+    assert not [e for e in world.step("slices") if isinstance(e, WorkloadCreated | WorkloadDeleted)]

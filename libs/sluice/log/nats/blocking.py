@@ -7,7 +7,7 @@ connection is resumed behind the last entry handed out.
 import contextlib
 import secrets
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -56,7 +56,7 @@ class BulkReader:
         """Sequence that reading ends at; known once it has begun."""
         self.gaps = 0
 
-    def __iter__(self) -> Iterator[list[Entry]]:
+    def __iter__(self) -> Generator[list[Entry]]:
         failures, wait_s = 0, 0.05
         while not self._done:
             before = self.position

@@ -131,11 +131,16 @@ class Requeued(Event, frozen=True, kw_only=True):
 
 
 class WorkloadDeactivated(Event, frozen=True, kw_only=True):
-    """The system set `spec.active` to false, e.g. after the requeuing limit or the maximum execution time."""
+    """The system set `spec.active` to false, e.g. after the requeuing limit or the maximum execution time.
+
+    It does not hold for readers that have heard of a later switch, which the system learns of next.
+    """
 
     workload: WorkloadKey
     reason: str
     message: str = ""
+    observed_switch: int | None = None
+    """Cause of the last `WorkloadUpdated` with `active` that came before this; 0: none, None: not known."""
 
 
 class PendingReasonChanged(Event, frozen=True, kw_only=True):

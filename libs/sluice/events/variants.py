@@ -89,11 +89,15 @@ class ParentReleased(Event, frozen=True, kw_only=True):
 
 
 class ParentDeactivated(Event, frozen=True, kw_only=True):
-    """No variant may run any more, for this reason of the last one."""
+    """No variant may run any more, for this reason of the last one. As with `WorkloadDeactivated`, a later
+    switch of the parent counts more.
+    """
 
     workload: WorkloadKey
     reason: str
     message: str = ""
+    observed_switch: int | None = None
+    """Cause of the last `WorkloadUpdated` with `active` that came before this; 0: none, None: not known."""
 
 
 class VariantCreated(Event, frozen=True, kw_only=True):

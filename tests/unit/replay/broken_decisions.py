@@ -334,6 +334,28 @@ def nobody_to_preempt(entries: list[Entry]) -> Damaged:
     return lacking(entries, PendingPreemptionsIssued)
 
 
+def passed() -> list[Entry]:
+    """While a preemptor waits for its victim, others come that would like to have that room."""
+    world = cell(cluster_queue({"default": 4}, {}, preemption=LOWER), *CLASSES)
+    world.submit("a", count=3, priority_class="low").settle_all()
+    for name, count in (("b", 4), ("c", 3), ("d", 1), ("e", 1)):
+        world.submit(name, count=count, priority_class="high" if name == "b" else "low").settle()
+    return world.log
+
+
+def promised_to_another(entries: list[Entry]) -> Damaged:
+    """One of them waits for the same victim, with a reservation."""
+    _, other = first(entries, QuotaReserved)
+    seq, parked = first(entries, WorkloadsParked)
+    said = msgspec.structs.replace(
+        other,
+        workload=parked.workloads[0],
+        preemptions_pending=True,
+        pending_victims=[other.workload],
+    )
+    return replaced(entries, parked, said), seq
+
+
 def partly_done() -> list[Entry]:
     """Of five completions three are done when four pods are to run: quota for two is enough."""
     world = Cell()
@@ -393,7 +415,14 @@ def started_with_former_requests(entries: list[Entry]) -> Damaged:
     return replaced(entries, admitted, msgspec.structs.replace(admitted, pod_sets=pods)), seq
 
 
-LATE_DECISIONS = (variant_not_made, gate_left_open, second_target_kept, left_waiting, nobody_to_preempt)
+LATE_DECISIONS = (
+    variant_not_made,
+    gate_left_open,
+    second_target_kept,
+    left_waiting,
+    nobody_to_preempt,
+    promised_to_another,
+)
 
 BROKEN_DECISIONS: list[tuple[str, Callable[[], list[Entry]], Callable[[list[Entry]], Damaged]]] = [
     ("wanted-variants", race, variant_not_made),
@@ -414,5 +443,6 @@ BROKEN_DECISIONS: list[tuple[str, Callable[[], list[Entry]], Callable[[list[Entr
     ("workload-kept", resized_while_it_stops, made_anew_as_it_stops),
     ("limits-of-then", ranged, started_with_former_requests),
     ("needed-promise", promised, nobody_to_preempt),
+    ("quota", passed, promised_to_another),
     ("priority-kept", reclassified, another_value_by_an_edit),
 ]

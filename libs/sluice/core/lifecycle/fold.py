@@ -45,8 +45,6 @@ def _evicted(workload: Workload, event: Evicted, at: Micros) -> None:
     workload.evicted_at = workload.last_evicted_at = at
     workload.evicted_reason = workload.last_evicted_reason = workload.held_for = event.reason
     workload.evicted_message = event.message
-    # The eviction says it from here on.
-    workload.deactivated_for = workload.deactivated_message = ""
     if event.reason == ev.ADMISSION_CHECK:
         _forget_checks(workload)
 
@@ -105,6 +103,8 @@ def _deactivated(workload: Workload, event: WorkloadDeactivated, _at: Micros) ->
 
 
 def _updated(workload: Workload, event: WorkloadUpdated, _at: Micros) -> None:
+    if event.active is not None:
+        workload.switched_by = event.cause
     if event.active is not None and (event.active or event.message or workload.active):
         if event.active and not workload.active and workload.record.parent is None:
             begin_anew(workload)

@@ -62,7 +62,7 @@ _REQUEUED = {
 def transitions(world: World, workload: Workload, at: Micros, cause: int) -> list[Event]:
     """Return what happens to *workload* at *at*; [] if nothing.
 
-    0. A slice that is not needed any more ends.
+    0. A slice that is not needed any more ends; one that was switched off as its predecessor says so.
     1. Without quota: requeue it when what it was held for is over.
     2. Its pods have stopped: give its quota back, after an eviction if nobody had asked for it.
     3. Evicted already: wait for the stop (G9), unless it was never admitted.
@@ -74,6 +74,8 @@ def transitions(world: World, workload: Workload, at: Micros, cause: int) -> lis
         withdrawn = withdrawal(world, workload, cause)
         if withdrawn:
             return withdrawn
+    if workload.active and workload.deactivated_for:
+        return _deactivate(workload, workload.deactivated_for, workload.deactivated_message, cause)
     if workload.checks == RETRY and (workload.assignment is None or workload.evicted_at is not None):
         late = _late_retry(workload, cause)
         if late:
@@ -291,7 +293,15 @@ def _not_ready(world: World, workload: Workload, waits_for: str, at: Micros, cau
 
 def _deactivate(workload: Workload, reason: str, message: str, cause: int) -> list[Event]:
     """The eviction follows from it, as from a user's deactivation."""
-    return [WorkloadDeactivated(workload=workload.key, reason=reason, message=message, cause=cause)]
+    return [
+        WorkloadDeactivated(
+            workload=workload.key,
+            reason=reason,
+            message=message,
+            observed_switch=workload.switched_by,
+            cause=cause,
+        )
+    ]
 
 
 def _evict(

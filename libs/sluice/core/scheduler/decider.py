@@ -28,7 +28,7 @@ class Scheduler:
 
     writer: ClassVar[str] = "scheduler"
     reads: ClassVar[frozenset[str]] = frozenset({"config", "slices", "variants", "checks"})
-    state_version: ClassVar[int] = 18
+    state_version: ClassVar[int] = 19
 
     initial = staticmethod(new_state)
 

@@ -34,13 +34,13 @@ def violations(state: SchedulerState) -> list[str]:
     ]
 
 
-def reservation_violations(state: SchedulerState, event: Event) -> list[str]:
+def reservation_violations(state: SchedulerState, event: Event, *, waiting: bool = True) -> list[str]:
     """Return why quota should not have been reserved by *event*, just folded; [] for other events.
 
     Nobody gets any who is out of the limit ranges of the namespace. Nobody gets more than is available to its
     queue, borrowing included, at any node up the tree: neither now, unless preemptions are pending for it,
     nor when all pending preemptions will have happened (AC6). Usage may exceed quota later, when quota is
-    cut; it may not be made to.
+    cut; it may not be made to. *waiting*: does what preemptors wait for in their queues count as promised?
     """
     if not isinstance(event, QuotaReserved):
         return []
@@ -64,7 +64,9 @@ def reservation_violations(state: SchedulerState, event: Event) -> list[str]:
                 trial.remove(other)
         found = [] if event.preemptions_pending else _now(world, workload, holders)
         if world.pending_preemptions:
-            keep_waiting(Overcommit(trial, tree.members), tree)
+            promised = Overcommit(trial, tree.members)
+            if waiting:
+                keep_waiting(promised, tree)
             node = world.cluster_queues[event.cluster_queue].node
             found += _exceeded(world, workload, node, "promises of ")
     return found

@@ -41,8 +41,6 @@ class _Queue(_Part, frozen=True):
 
 _DERIVED: Final = frozenset(
     {"key", "uid", "priority", "finished", "peers", "rank", "identity", "equivalence"}
-    # Asked only until the eviction that is due: states that are stored have settled.
-    | {"deactivated_for", "deactivated_message"}
 )
 """What of a workload follows from all else; every other field is stored."""
 

@@ -21,7 +21,7 @@ def succeed(state: State, job: Job, at: Micros) -> None:
     assert job.pending is not None
     del state.by_workload[job.record.key]
     note_replaced(state, job, job.record.key, at)
-    job.record, job.changes = job.pending, job.pending_changes
+    job.record, job.changes, job.switched_by = job.pending, job.pending_changes, job.pending_switched_by
     job.assignment = job.pending_assignment
     job.updates = job.pending_updates
     job.admitted = job.pending_admitted
@@ -53,7 +53,7 @@ def prune_all(state: State, seq: int) -> None:
 
 def drop_pending(state: State, job: Job) -> None:
     """Forget the slice that waited to replace the one that the job has."""
-    job.pending, job.pending_changes = None, 0
+    job.pending, job.pending_changes, job.pending_switched_by = None, 0, 0
     state.clear_pending_todo(job)
     begin_sizes(job)
     job.pending_assignment, job.pending_updates, job.pending_admitted = (), None, False

@@ -6,6 +6,7 @@ from sluice.api import kueue
 from sluice.api.errors import UNREADABLE
 from sluice.core.workload.additions import Additions, answered, asked
 from sluice.core.workload.charges import counts, grows, shrunk
+from sluice.core.workload.deactivation import is_overtaken
 from sluice.events.base import Event, Micros
 from sluice.events.checks import ChecksRejected, ChecksRequested, CheckStateChanged
 from sluice.events.config import ObjectApplied, ObjectDeleted
@@ -236,7 +237,10 @@ def _deactivated(state: State, event: WorkloadDeactivated | ParentDeactivated, s
     job = state.by_workload.get(event.workload)
     if job is None:
         return
-    if job.record.key == event.workload:
+    speaks = job.record.key == event.workload
+    if is_overtaken(event, job.switched_by if speaks else job.pending_switched_by):
+        return
+    if speaks:
         job.record = msgspec.structs.replace(job.record, active=False)
     elif job.pending is not None:
         job.pending = msgspec.structs.replace(job.pending, active=False)

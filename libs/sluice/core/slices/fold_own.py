@@ -66,7 +66,7 @@ def _created(state: State, event: WorkloadCreated, _seq: int, _at: Micros) -> No
         begin_sizes(job)
         state.jobs[key] = job
     elif record.replaces == job.record.key:
-        job.pending, job.pending_changes = record, 0
+        job.pending, job.pending_changes, job.pending_switched_by = record, 0, 0
         begin_sizes(job)
         job.revision += 1
         state.by_workload[record.key] = job
@@ -81,7 +81,7 @@ def _created(state: State, event: WorkloadCreated, _seq: int, _at: Micros) -> No
             drop_pending(state, job)
         state.clear_todo(job)
         state.set_executor(job, "")
-        job.record, job.changes = record, 0
+        job.record, job.changes, job.switched_by = record, 0, 0
         job.revision += 1
         job.phase = Phase.PENDING
         job.reserved = job.admitted = job.edited = job.pods_ready = job.evicting = False
@@ -106,6 +106,8 @@ def _updated(state: State, event: WorkloadUpdated, _seq: int, _at: Micros) -> No
         return
     changes = event.changes
     if job.pending is not None and job.pending.key == event.workload:
+        if event.active is not None:
+            job.pending_switched_by = event.cause
         job.pending = msgspec.structs.replace(job.pending, **changes)
         if event.pod_sets is not None:
             job.pending_changes += 1
@@ -113,6 +115,8 @@ def _updated(state: State, event: WorkloadUpdated, _seq: int, _at: Micros) -> No
         if job.pending_todo is Todo.REACTIVATE and event.active:
             state.clear_pending_todo(job)
     elif changes:
+        if event.active is not None:
+            job.switched_by = event.cause
         if event.pod_sets is not None:
             job.changes += 1
             note_adjusted(state, job, event.pod_sets)

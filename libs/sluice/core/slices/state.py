@@ -90,6 +90,8 @@ class Job:
     generation: int = 0
     changes: int = 0
     """How often the pods of its workload were changed in place."""
+    switched_by: int = 0
+    """The message that last switched its workload on or off, 0 if none has."""
     revision: int = 1
     """Counts its workloads; makes their names differ."""
     phase: Phase = Phase.PENDING
@@ -111,6 +113,8 @@ class Job:
     """The slice that is to replace the present one (WS4)."""
     pending_changes: int = 0
     """How often its pods were changed in place."""
+    pending_switched_by: int = 0
+    """The message that last switched it on or off, 0 if none has."""
     pending_assignment: Sequence[PodSetAssignment] = ()
     pending_observed: int = 0
     """How many of these changes its assignment takes into account."""

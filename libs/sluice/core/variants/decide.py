@@ -216,7 +216,11 @@ def _give_up(family: Family) -> list[Event]:
         return []
     return [
         ParentDeactivated(
-            cause=family.cause, workload=family.key, reason=failed.failed, message=failed.failed_message
+            cause=family.cause,
+            workload=family.key,
+            reason=failed.failed,
+            message=failed.failed_message,
+            observed_switch=family.switched_by,
         )
     ]
 

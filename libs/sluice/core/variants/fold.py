@@ -7,6 +7,7 @@ import msgspec
 
 from sluice.api.labels import CONCURRENT_ADMISSION_PARENT
 from sluice.core.workload.additions import answered, asked
+from sluice.core.workload.deactivation import is_overtaken
 from sluice.core.workload.reasons import (
     ADMISSION_CHECK,
     FLAVOR_MIGRATION,
@@ -99,6 +100,7 @@ def _updated(state: State, event: WorkloadUpdated, seq: int, _at: Micros) -> Non
     family.changes += event.pod_sets is not None
     _join(state, family)
     if event.active is not None:
+        family.switched_by = event.cause
         if event.active and not family.active:
             # Whoever starts it again means it.
             for variant in family.variants.values():
@@ -229,6 +231,8 @@ def _failed(state: State, event: WorkloadDeactivated, seq: int, _at: Micros) -> 
     if found is None:
         return
     family, variant = found
+    if variant.active and is_overtaken(event, variant.switched_by):
+        return  # The scheduler will switch it on again when it hears of that.
     variant.active = False
     if event.reason == ADMISSION_CHECK:
         variant.rejected = True
@@ -321,7 +325,7 @@ def _variant_updated(state: State, event: VariantUpdated, _seq: int, _at: Micros
 def _activated(state: State, event: VariantActivated | VariantDeactivated, _seq: int, _at: Micros) -> None:
     found = _find(state, event.workload)
     if found is not None:
-        found[1].active = isinstance(event, VariantActivated)
+        found[1].active, found[1].switched_by = isinstance(event, VariantActivated), event.cause
         found[1].evaluated = found[1].blocked = False
         _joins_queue(*found)
         state.touch(found[0], event.cause)

@@ -47,6 +47,8 @@ class Variant:
     record: WorkloadRecord
     name: str
     active: bool = True
+    switched_by: int = 0
+    """Cause of the last change of `active` by this controller, 0 if there was none."""
     cluster_queue: str = ""
     changes: int = 0
     """How often its pods were changed in place."""
@@ -104,6 +106,8 @@ class Family:
     """Create delays count from here: its creation, or the latest reset (CA12)."""
     changes: int = 0
     """How often the pods of the workload were changed in place."""
+    switched_by: int = 0
+    """Cause of the last change of `active` by its job or its people, 0 if there was none."""
     marked: bool = False
     active: bool = True
     finished: bool = False

@@ -63,6 +63,8 @@ class WorkloadView:
     active: bool = True
     inactive_because: str = ""
     """Why it is not active, where anybody has said so."""
+    switched_by: int = 0
+    """Cause of the last change of `active` by its job or its people, 0 if there was none."""
     generation: int = 1
     cluster_queue: "ClusterQueueView | None" = None
     """The queue whose quota it holds, or held when it finished."""

@@ -5,6 +5,7 @@ __all__ = [
     "admission_checks",
     "admission_constraints",
     "charges",
+    "deactivation",
     "equivalence",
     "inputs",
     "limit_ranges",

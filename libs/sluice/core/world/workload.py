@@ -86,12 +86,14 @@ class Workload:
     """A variant whose gate closed while its victims were leaving: it waits for what they leave."""
     generation: int = 0
     """How often its pods were changed in place."""
+    switched_by: int = 0
+    """Cause of the last change of `active` by its job or its people, 0 if there was none."""
+    deactivated_for: str = ""
+    """Why the system, and not a user, set `active` to false, or is about to."""
+    deactivated_message: str = ""
+    """Why it was set to false, by whomever."""
     victims: dict[WorkloadKey, None] = field(default_factory=dict)
     """Those who are to go and still hold quota. In no order; changed by `PendingPreemptions` only."""
-    deactivated_for: str = ""
-    """Why the system, and not a user, set `active` to false; until the eviction that follows from it."""
-    deactivated_message: str = ""
-    """Why it was set to false, by whomever; until that eviction."""
     finished: bool = False
     peers: Any = field(default=None, repr=False, compare=False)
     """A slot of `pending`'s (`pending_queue.EquivalenceClass`), as a table beside would cost a look-up each

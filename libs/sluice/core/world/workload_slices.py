@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from sluice.core.timing import MICROS_PER_S
 from sluice.core.workload.charges import asks_for_more, counts, given_back, left, scaled
+from sluice.core.workload.reasons import DEACTIVATED
 from sluice.events.base import Event, Micros, PodSetAssignment, WorkloadKey
 from sluice.events.scheduler import QuotaReleased, WorkloadSliceReplaced, WorkloadSliceWithdrawn
 
@@ -124,6 +125,8 @@ def take_place(new: Workload, old: Workload, at: Micros) -> None:
     ):  # its own checks may have held it back
         new.held_for, new.requeue_at, new.evicted_message = old.held_for, old.requeue_at, old.evicted_message
         new.last_evicted_at, new.last_evicted_reason = old.last_evicted_at, old.last_evicted_reason
-    if not old.active:
-        new.active = False
-        new.deactivated_for, new.deactivated_message = old.deactivated_for, old.deactivated_message
+    new.switched_by = max(new.switched_by, old.switched_by)
+    if new.active and not old.active:
+        # To be said of this one, too: who has heard of the takeover takes no more notice of the old one.
+        new.deactivated_for = old.deactivated_for or DEACTIVATED
+        new.deactivated_message = old.deactivated_message

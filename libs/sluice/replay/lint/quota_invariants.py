@@ -33,9 +33,28 @@ class QuotaObserver(Observer):
     name = "quota"
     decider = Scheduler
 
+    def __init__(self) -> None:
+        self.doubtful: list[QuotaReserved] = []
+        """They take what preemptors wait for. If one is passed, its promise ends a step later."""
+        self.doubted: list[QuotaReserved] = []
+        """They did after their own step, too."""
+
     @hears
     def _reserved(self, state: SchedulerState, event: QuotaReserved) -> Iterable[str]:
-        return reservation_violations(state, event)
+        if found := reservation_violations(state, event, waiting=False):
+            return found
+        if reservation_violations(state, event):
+            self.doubtful.append(event)
+        return ()
+
+    def settled(self, state: SchedulerState) -> Iterator[str]:
+        for event in self.doubted:
+            yield from reservation_violations(state, event)
+        self.doubted, self.doubtful = self.doubtful, []
+
+    def ended(self, state: SchedulerState) -> Iterator[str]:
+        for event in (*self.doubted, *self.doubtful):
+            yield from reservation_violations(state, event)
 
 
 class ReservationObserver(Observer):

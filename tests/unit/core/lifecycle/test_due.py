@@ -213,6 +213,7 @@ def test_the_maximum_execution_time_counts_earlier_attempts():
         workload=W,
         reason="MaximumExecutionTimeExceeded",
         message="exceeding the maximum execution time",
+        observed_switch=0,
         cause=stopped,
     )
     assert evicted.reason == "Deactivated"

@@ -24,6 +24,7 @@ from sluice.core.views.state import State
 from sluice.core.workload import reasons as ev
 from sluice.core.workload.admission_checks import reset_on_eviction
 from sluice.core.workload.charges import add, counts, shrunk
+from sluice.core.workload.deactivation import is_overtaken
 from sluice.core.workload.pending_reasons import ADMISSION_GATED, WAITING_FOR_PREEMPTED
 from sluice.events.base import Event, Micros, WorkloadKey
 from sluice.events.scheduler import (
@@ -129,6 +130,8 @@ def _updated(state: State, event: WorkloadUpdated, seq: int, at: Micros) -> None
         queue.users += 1
         left.users -= 1
         state.drop_if_unused(left)
+    if event.active is not None:
+        workload.switched_by = event.cause
     if event.active is not None and (event.active or event.message or workload.active):
         workload.turn = 0
         if event.active and not workload.active and workload.record.parent is None:
@@ -276,7 +279,7 @@ def _backoff(state: State, event: RequeueBackoffStarted, seq: int, at: Micros) -
 
 def deactivated(state: State, event: WorkloadDeactivated | ParentDeactivated, seq: int, at: Micros) -> None:
     workload = told(state, event, seq, at)
-    if workload is None:
+    if workload is None or is_overtaken(event, workload.switched_by):
         return
     parent = state.workloads.get(workload.record.parent) if workload.record.parent is not None else None
     if parent is not None:

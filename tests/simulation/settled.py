@@ -6,6 +6,7 @@ import msgspec
 
 from sluice.core.scheduler.invariants import violations
 from sluice.core.slices.limits import correction
+from sluice.events.base import WorkloadKey
 from sluice.log.fold import Fold
 from tests.support.log_check import wrong_with
 
@@ -25,6 +26,7 @@ def check_settled(cell: Cell, queries: Queries) -> None:
         cell.watchman.fail("view", difference)
     _answers(cell)
     _states(cell)
+    _activity(cell, queries)
     _projections(cell)
     _rebuilt(cell)
     _truth(cell)
@@ -57,6 +59,32 @@ def _states(cell: Cell) -> None:
     found = violations(scheduler.state)
     if found:
         cell.watchman.fail("state", found[0])
+
+
+def _activity(cell: Cell, queries: Queries) -> None:
+    """All agree on what is switched on: whoever switches, and whatever crosses on its way."""
+    leaders = {writer: service.holder for writer, service in cell.services.items()}
+    scheduler, slices, variants = (leaders[name] for name in ("scheduler", "slices", "variants"))
+    assert scheduler is not None
+    assert slices is not None
+    assert variants is not None
+    parents, families = scheduler.state.world.families, variants.state.families
+    said: dict[WorkloadKey, set[bool]] = {}
+    for key, workload in scheduler.state.world.workloads.items():
+        if key not in parents:
+            said.setdefault(key, set()).add(workload.active)
+    for key, job in slices.state.by_workload.items():
+        record = job.record if job.record.key == key else job.pending
+        said.setdefault(key, set()).add(record.active)
+    for key in parents:
+        family = families[key]
+        said.setdefault(key, set()).add(family.active)
+        for variant in family.variants.values():
+            said.setdefault(variant.key, set()).add(variant.active)
+    for key, active in said.items():
+        shown = queries.world.view.workloads[key]
+        if shown.finished_at is None and {*active, shown.active} != {shown.active}:
+            cell.watchman.fail("activity", f"{key} is active: {active}, and shown so: {shown.active}")
 
 
 def _projections(cell: Cell) -> None:

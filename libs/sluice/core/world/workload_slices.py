@@ -125,7 +125,6 @@ def take_place(new: Workload, old: Workload, at: Micros) -> None:
     ):  # its own checks may have held it back
         new.held_for, new.requeue_at, new.evicted_message = old.held_for, old.requeue_at, old.evicted_message
         new.last_evicted_at, new.last_evicted_reason = old.last_evicted_at, old.last_evicted_reason
-    new.switched_by = max(new.switched_by, old.switched_by)
     if new.active and not old.active:
         # To be said of this one, too: who has heard of the takeover takes no more notice of the old one.
         new.deactivated_for = old.deactivated_for or DEACTIVATED

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 from sluice.core.scheduler.state import SchedulerState
 from sluice.core.workload.pending_reasons import ADMISSION_GATED, ADMISSION_GATED_BY, MISCONFIGURED, SUSPENDED
-from sluice.core.workload.reasons import DEACTIVATED, DEACTIVATED_MESSAGE
 from sluice.core.world.inadmissible import GATED_BY_ANNOTATION, Reason, stopped, why_not_queued
 from sluice.core.world.workload import Workload
 from sluice.events.slices import WorkloadRecord
@@ -16,9 +15,6 @@ def deactivated_words(workload: Workload, *, grows: bool) -> str:
     `grows`: its job runs, in the slice that it was to replace.
     """
     why = workload.deactivated_message
-    if not why and workload.held_for == DEACTIVATED:
-        # What the eviction said that followed from it.
-        why = workload.evicted_message.removeprefix(DEACTIVATED_MESSAGE).removeprefix(" due to ")
     said = (
         f"It was deactivated: {why.rstrip('.')}."
         if why

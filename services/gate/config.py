@@ -9,20 +9,14 @@ from sluice.log.runtime.config import load_prefixed
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    controllers: str = ""
-    """Controllers of admission checks that have users, comma-separated; as the server's users were made."""
-    roles: str = ""
-    """File of roles that `sluice auth` writes, where users have keys; read again when it changes."""
+    roles: str
+    """File of roles that `sluice auth` writes: who there is; read again when it changes."""
     consumers_per_s: Annotated[float, msgspec.Meta(gt=0)] = 50.0
     """How many consumers a party may make in a second, in the long run; ten times as many at once."""
     replicas: Annotated[int, msgspec.Meta(ge=1)] = 1
     """How many gates there are: each lets a party send its part of the party's rate."""
     questions_per_s: Annotated[float, msgspec.Meta(gt=0)] = 50.0
     """How many questions a team may ask in a second, in the long run; four times as many at once."""
-
-    @property
-    def controller_names(self) -> tuple[str, ...]:
-        return tuple(name for part in self.controllers.split(",") if (name := part.strip()))
 
 
 def load(env: Mapping[str, str]) -> Config:

@@ -20,7 +20,7 @@ from sluice.log.nats.streams import ensure_bucket
 from sluice.log.runtime.config import CellConfig
 from sluice.protocol.subjects import Cell
 from sluice.rights.gate_policy import Forward, Judgement, Make, Refusal, judge
-from sluice.rights.parties import Party, parties
+from sluice.rights.parties import Party
 from sluice.rights.roles import RolesError, parties_of, read
 
 from .config import Config
@@ -59,12 +59,8 @@ class Gate:
         Raises:
             RolesError, OSError: the file of roles is wrong.
         """
-        if not self._config.roles:
-            found = parties(self.names.name, self._config.controller_names)
-        else:
-            self._read = self._roles.stat().st_mtime_ns
-            found = iter(parties_of(read(self._roles)))
-        return {party.user: party for party in found}
+        self._read = self._roles.stat().st_mtime_ns
+        return {party.user: party for party in parties_of(read(self._roles))}
 
     async def _watch_roles(self) -> None:
         while True:
@@ -79,9 +75,8 @@ class Gate:
                         log.error("roles not read, the earlier ones hold", error=str(error))
 
     async def run(self, stop: asyncio.Event) -> None:
-        if self._config.roles:
-            watching = asyncio.create_task(self._watch_roles())
-            self._tasks.add(watching)
+        watching = asyncio.create_task(self._watch_roles())
+        self._tasks.add(watching)
         await self._link.connection()
         await self._ingress.serve(self._parties.values())
         await self._responder.open_in_the_end()

@@ -5,15 +5,29 @@ a server; docs/rights.md prints it.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from sluice.events.codec import encode_message
 from sluice.rights.gate_policy import Refusal, covers, judge
 from sluice.rights.names import API, Names, escaped
-from sluice.rights.parties import Party, Service, parties, services
+from sluice.rights.parties import Party, Service, services
+from sluice.rights.roles import Roles, User, parties_of, services_of
+from sluice.services.gate.offers import Taken, judge_offer
 
-CONTROLLER = "example.com/hello"
-"""The controller of checks that stands for all of them."""
+CONTROLLER, NAMESPACE = "example.com/hello", "red"
+"""The controller of checks, and the namespace, that stand for all of them."""
+USERS = (
+    User(name="admin", role="operator"),
+    User(name="viewer", role="viewer"),
+    User(name="upstream", role="publisher"),
+    User(name="team", role="team", namespaces=[NAMESPACE]),
+    User(name="follower", role="team", namespaces=[NAMESPACE], follows=True),
+    User(name="agent", role="executor"),
+    User(name="pool", role="executor", namespaces=[NAMESPACE]),
+    User(name="check_hello", role="controller", controller=CONTROLLER),
+)
+"""One of each role."""
 NAME, PUSHED, UNMADE = "n" * 32, "p" * 32, "u" * 32
 """Of consumers; the last one is never made, so that only who listens in the test answers for it."""
 
@@ -27,9 +41,15 @@ class Probe(NamedTuple):
     body: bytes = b""
 
 
-def everybody(cell: str, controllers: Sequence[str] = ()) -> list[Service | Party]:
-    """Return all users of a cell."""
-    return [*services(cell, controllers), *parties(cell, controllers)]
+def everybody(cell: str) -> list[Service | Party]:
+    """Return all services of a cell, and one party of each role."""
+    own = [User(name=one.user, role="service") for one in services(cell)]
+    roles = Roles(cell=cell, users=[*own, *USERS])
+    return [*services_of(roles), *parties_of(roles)]
+
+
+def _said(event_type: str) -> bytes:
+    return encode_message(message_id="m", source="test", event_type=event_type, subject="x", at=1, data={})
 
 
 def probes(cell: str) -> Iterator[Probe]:
@@ -37,20 +57,28 @@ def probes(cell: str) -> Iterator[Probe]:
     names = Names(cell)
     prefix = names.prefix
     own, other = escaped(CONTROLLER, "%", "_"), "other"
+    for what, namespace, event in (
+        (f"`job.{NAMESPACE}.<name>`: submit it, delete it", NAMESPACE, "JobSubmitted"),
+        (f"`job.{NAMESPACE}.<name>`: report that it has ended", NAMESPACE, "JobFinished"),
+        ("`job.<another namespace>.<name>`: submit it, delete it", "other", "JobSubmitted"),
+        ("`job.<another namespace>.<name>`: report that it has ended", "other", "JobFinished"),
+    ):
+        yield Probe("", what, f"{prefix}job.{namespace}.x", _said(event))
     for what, suffix in (
         *(
             (f"`{writer}`, commits", writer)
             for writer in ("config", "slices", "variants", "scheduler", "checks")
         ),
-        ("`job.<namespace>.<name>`", "job.default.x"),
         (f"`verdict.<controller>` of `{CONTROLLER}`", f"verdict.{own}"),
         ("`verdict.<controller>` of another", f"verdict.{other}"),
         ("`presence.agent.<name>`", "presence.agent.x"),
         ("`presence.controller.<name>`", "presence.controller.x"),
         ("`api.apply`, `api.delete`: change the configuration", "api.apply"),
-        ("`query.*`: ask the api service", "query.list"),
+        ("`query.list`, `watch`, `history`, `why`: ask the api service", "query.list"),
+        ("`query.status` and others", "query.status"),
         ("`control.<service>.status`: ask a service", "control.scheduler.status"),
         ("`gate.*`: ask the gate as somebody else", "gate.admin.STREAM.INFO.x"),
+        ("`party.*`: offer something as somebody else", f"party.team.job.{NAMESPACE}.x"),
     ):
         yield Probe("", what, prefix + suffix)
     yield Probe("", "`$SRV.PING`: ask which services there are", "$SRV.PING")
@@ -60,8 +88,10 @@ def probes(cell: str) -> Iterator[Probe]:
         ("a key of `leases`", "leases", "scheduler"),
         ("a key of `dispatch`", "dispatch", "default.x"),
         ("a key of `checks`", "checks", "a.b.c.d"),
-        ("a key of `claims`", "claims", "default.x.u.1"),
-        ("`agent.<name>` of `heartbeats`", "heartbeats", "agent.x"),
+        (f"a key of `claims`: of a job of {NAMESPACE}", "claims", f"{NAMESPACE}.x.u.1"),
+        ("a key of `claims`: of another namespace's", "claims", "other.x.u.1"),
+        ("`agent.<name>` of `heartbeats`: an agent of `pool`", "heartbeats", "agent.pool-1"),
+        ("`agent.<name>` of `heartbeats`: another agent", "heartbeats", "agent.x"),
         (
             f"`controller.<name>` of `heartbeats`: {CONTROLLER}",
             "heartbeats",
@@ -88,11 +118,26 @@ def _requests(names: Names, stream: str) -> Iterator[Probe]:
         ).encode()
 
     key = names.key("heartbeats", "agent.x").encode()
+    own = {
+        names.log: f"{names.prefix}job.{NAMESPACE}.",
+        names.bucket("dispatch"): names.key("dispatch", f"{NAMESPACE}."),
+        names.bucket("claims"): names.key("claims", f"{NAMESPACE}."),
+    }.get(stream, "")
     for what, request, body in (
         ("`STREAM.INFO`", "STREAM.INFO.{}", b""),
         ("`STREAM.MSG.GET` of any message", "STREAM.MSG.GET.{}", b'{"seq": 1}'),
+        (
+            f"`STREAM.MSG.GET` of the last one of a job of {NAMESPACE}",
+            "STREAM.MSG.GET.{}",
+            b'{"last_by_subj": "%sx"}' % own.encode(),
+        ),
         ("`DIRECT.GET`", "DIRECT.GET.{}", b'{"seq": 1}'),
         ("`CONSUMER.CREATE`, pulled", f"CONSUMER.CREATE.{{}}.{NAME}", made(filter_subject=everything)),
+        (
+            f"`CONSUMER.CREATE`, pulled, of jobs of {NAMESPACE}",
+            f"CONSUMER.CREATE.{{}}.{NAME}",
+            made(filter_subject=f"{own}>"),
+        ),
         (
             "`CONSUMER.CREATE`, pushed",
             f"CONSUMER.CREATE.{{}}.{PUSHED}",
@@ -111,8 +156,13 @@ def _requests(names: Names, stream: str) -> Iterator[Probe]:
         ("`STREAM.MSG.DELETE`", "STREAM.MSG.DELETE.{}", b'{"seq": 1}'),
         ("`STREAM.SNAPSHOT`", "STREAM.SNAPSHOT.{}", b""),
     ):
-        if "heartbeat" not in what or stream.endswith("heartbeats"):
+        if ("heartbeat" not in what or stream.endswith("heartbeats")) and (NAMESPACE not in what or own):
             yield Probe(stream, what, API + request.format(stream), body)
+
+
+def suffix_of(subject: str) -> str:
+    """Return what the gate is told: what follows the cell's name, or all of a key."""
+    return subject if subject.startswith("$KV.") else subject.split(".", 2)[2]
 
 
 def allowed(one: Service | Party, probe: Probe) -> bool:
@@ -120,7 +170,10 @@ def allowed(one: Service | Party, probe: Probe) -> bool:
     if isinstance(one, Service):
         return any(covers(pattern, probe.subject) for pattern in one.publish)
     if not probe.subject.startswith(API):
-        return any(covers(pattern, probe.subject) for pattern in one.says)
+        if any(covers(pattern, probe.subject) for pattern in one.offers):
+            prefix = probe.subject[: -len(suffix_of(probe.subject))]
+            return isinstance(judge_offer(one, prefix, suffix_of(probe.subject), b"", probe.body), Taken)
+        return any(covers(pattern, probe.subject) for pattern in (*one.says, *one.asks))
     request = probe.subject.removeprefix(API)
     if request.startswith("CONSUMER.MSG.NEXT."):
         return request.split(".")[3] in one.reads

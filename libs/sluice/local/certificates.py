@@ -12,7 +12,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from .private_files import write_private
 
-__all__ = ["new_authority", "new_server"]
+__all__ = ["hosts_of", "new_authority", "new_server"]
 
 AUTHORITY_DAYS, SERVER_DAYS = 3650, 825
 BEFORE = datetime.timedelta(hours=1)
@@ -54,6 +54,13 @@ def new_server(
     )
     certificate.write_bytes(made.public_bytes(serialization.Encoding.PEM))
     write_private(key, _pem(private))
+
+
+def hosts_of(certificate: Path) -> list[str]:
+    """Return the names and addresses that a server's certificate is for."""
+    made = x509.load_pem_x509_certificate(certificate.read_bytes())
+    named = made.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    return [str(one.value) for one in named]
 
 
 def _begun(

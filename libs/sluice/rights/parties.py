@@ -3,12 +3,11 @@
 Services are the cell's own code: they share the account that has the log, each with its own subjects.
 Everybody else is a *party* with an account of its own, from which only what is imported leads out: answers
 come back into the party's own account, wherever a request wants them sent, and nobody sees another's inbox.
+Who the parties of a cell are says its file of roles.
 
 What a party says that carries its own right on its subject goes straight to the log; what has limits, as a
 team's jobs, is offered to the gate. What a party asks of JetStream goes through the gate, too: a consumer
 with a subject to deliver to could write what the party may not.
-
-Standard library only, as `deploy/nats/make_users.py` runs it without anything installed.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,10 +15,12 @@ from dataclasses import dataclass, field
 
 from .names import API, Names, escaped
 
-__all__ = ["BUDGET", "Bounds", "Party", "Service", "account_of", "controller_user", "parties", "services"]
+__all__ = ["BUDGET", "BUDGET_USER", "Bounds", "Party", "Service", "account_of", "services"]
 
 BUDGET = "sluice.dev/budget"
 """A controller that is a service: it answers how budgets stand, and saves what it has computed."""
+
+BUDGET_USER = "check_budget"
 
 
 REPORTS = ("JobPodsReady", "JobPodsReclaimable", "JobStopped", "JobFinished")
@@ -149,8 +150,8 @@ def _projecting(names: Names, bucket: str, kind: str) -> list[str]:
     ]
 
 
-def services(cell: str, controllers: Iterable[str] = ()) -> Iterator[Service]:
-    """Yield the cell's own programs; of the *controllers* of admission checks, those that are its own."""
+def services(cell: str) -> Iterator[Service]:
+    """Yield the cell's own programs; not every cell has the last one, a controller of admission checks."""
     names = Names(cell)
     yield _decider(names, "scheduler", "scheduler", "The scheduler: quota, and nothing else")
     yield _decider(names, "variant_controller", "variants", "The variant-controller: variants and parents")
@@ -183,19 +184,22 @@ def services(cell: str, controllers: Iterable[str] = ()) -> Iterator[Service]:
         (*making(names.log), f"{API}STREAM.UPDATE.{names.log}"),
         ("_INBOX.>",),
     )
-    if BUDGET in controllers:
-        heartbeats, requests = names.bucket("heartbeats"), names.bucket("checks")
-        publish = [
-            *_controller_says(names, BUDGET),
-            *making(heartbeats),
-            *reading(heartbeats),
-            f"{API}STREAM.PURGE.{heartbeats}",
-            *reading(requests),
-            *reading(names.log),
-            *saving(names),
-        ]
-        what = f"The controller {BUDGET}: budgets, computed from the log"
-        yield _service(controller_user(BUDGET), what, publish, f"{names.prefix}query.budgets")
+    yield _budget(names)
+
+
+def _budget(names: Names) -> Service:
+    heartbeats, requests = names.bucket("heartbeats"), names.bucket("checks")
+    publish = [
+        *_controller_says(names, BUDGET),
+        *making(heartbeats),
+        *reading(heartbeats),
+        f"{API}STREAM.PURGE.{heartbeats}",
+        *reading(requests),
+        *reading(names.log),
+        *saving(names),
+    ]
+    what = f"The controller {BUDGET}: budgets, computed from the log"
+    return _service(BUDGET_USER, what, publish, f"{names.prefix}query.budgets")
 
 
 def _gate(names: Names) -> Service:
@@ -224,11 +228,6 @@ def _controller_says(names: Names, controller: str) -> list[str]:
         names.key("heartbeats", f"controller.{escaped(controller, '=')}"),
         f"{names.prefix}query.>",
     ]
-
-
-def controller_user(controller: str) -> str:
-    """Return the user of a controller of admission checks."""
-    return "check_" + "".join(c if c.isalnum() and c.isascii() else "_" for c in controller)
 
 
 def _asking(names: Names) -> list[str]:
@@ -355,17 +354,3 @@ def controllers_of_checks(names: Names, user: str, controller: str) -> Party:
         makes=("heartbeats",),
         removes=(own,),
     )
-
-
-def parties(cell: str, controllers: Iterable[str] = ()) -> Iterator[Party]:
-    """Yield the parties that every cell has, and one for each of the *controllers* that is not a service."""
-    names = Names(cell)
-    yield executors(names, "agent", "Agents and other executors: run what dispatch says, and report it")
-    yield publishers(
-        names, "upstream", "Upstream systems: publish job events, and may follow what becomes of them"
-    )
-    yield operators(names, "admin", "People who run the cell: the whole `sluice` command")
-    yield viewers(names, "viewer", "People who look: `sluice get`, `describe`, `log`, `status`")
-    for controller in controllers:
-        if controller != BUDGET:
-            yield controllers_of_checks(names, controller_user(controller), controller)

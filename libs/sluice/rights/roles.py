@@ -15,7 +15,6 @@ from sluice.api.yaml import plain_documents
 
 from .names import Names
 from .parties import (
-    BUDGET,
     Bounds,
     Party,
     Service,
@@ -23,6 +22,7 @@ from .parties import (
     executors,
     operators,
     pools,
+    publishers,
     services,
     teams,
     viewers,
@@ -31,7 +31,7 @@ from .server_config import render
 
 __all__ = ["Roles", "RolesError", "User", "config_of", "dumped", "parties_of", "read", "services_of"]
 
-Role = Literal["service", "operator", "team", "executor", "controller", "viewer"]
+Role = Literal["service", "operator", "team", "publisher", "executor", "controller", "viewer"]
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 _KEY = re.compile(r"U[A-Z2-7]{55}")
@@ -117,7 +117,7 @@ def check(roles: Roles) -> None:
     Raises:
         RolesError: a name, a key or a combination is wrong.
     """
-    inside = {service.user for service in services(roles.cell, [BUDGET])}
+    inside = {service.user for service in services(roles.cell)}
     seen: set[str] = set()
     for user in roles.users:
         where = f"user {user.name!r}"
@@ -147,7 +147,7 @@ def check(roles: Roles) -> None:
 def services_of(roles: Roles) -> list[Service]:
     """Return the services that have keys."""
     named = {user.name for user in roles.users if user.role == "service"}
-    return [service for service in services(roles.cell, [BUDGET]) if service.user in named]
+    return [service for service in services(roles.cell) if service.user in named]
 
 
 def parties_of(roles: Roles) -> list[Party]:
@@ -163,6 +163,8 @@ def _party(names: Names, user: User) -> Party:
         case "team":
             what = f"A team: jobs of {', '.join(user.namespaces)}"
             return teams(names, user.name, what, user.namespaces, user.bounds, follows=user.follows)
+        case "publisher":
+            return publishers(names, user.name, "Submits jobs of all namespaces, and follows them")
         case "executor":
             if not user.namespaces:
                 return executors(names, user.name, "Executors: jobs of all namespaces")
@@ -174,18 +176,10 @@ def _party(names: Names, user: User) -> Party:
             return viewers(names, user.name, "Looks: `sluice get`, `describe`, `log`, `status`")
 
 
-HEAD = """\
-# Users of the cell {cell!r}. Written by `sluice auth`; change it there.
-#
-# The cell's own programs are in the account SLUICE, which has the log. Everybody else is in an account of
-# its own: what leads out of it is imported, and what comes back cannot be sent anywhere else.
-"""
-
-
 def config_of(roles: Roles, tls: Mapping[str, str] | None = None) -> str:
     """Return the part of the server's configuration. *tls*: its files, as the server sees them."""
     keys = {user.name: user.keys for user in roles.users}
-    text = render(roles.cell, services_of(roles), parties_of(roles), HEAD, keys)
+    text = render(roles.cell, services_of(roles), parties_of(roles), keys)
     if tls:
         text += "\ntls {\n" + "".join(f'  {key}: "{path}"\n' for key, path in tls.items()) + "}\n"
     return text

@@ -1,4 +1,4 @@
-"""The part of the server's configuration that says who may do what. Standard library only: see `parties`."""
+"""The part of the server's configuration that says who may do what."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -8,10 +8,7 @@ from .parties import Party, Service, account_of
 __all__ = ["render"]
 
 HEAD = """\
-# Users of the cell {cell!r}. Written by make_users.py; change it there.
-#
-# Passwords come from the server's environment, SLUICE_<USER>_PASSWORD. They begin with a letter (else the
-# server reads a number) and hold nothing that a URL would have to escape.
+# Users of the cell {cell!r}. Written by `sluice auth`; change it there.
 #
 # The cell's own programs are in the account SLUICE, which has the log. Everybody else is in an account of
 # its own: what leads out of it is imported, and what comes back cannot be sent anywhere else.
@@ -29,16 +26,15 @@ def render(
     cell: str,
     services: Iterable[Service],
     parties: Iterable[Party],
-    head: str = HEAD,
-    keys: Mapping[str, Sequence[str]] | None = None,
+    keys: Mapping[str, Sequence[str]],
 ) -> str:
-    """Return the file for *cell*. *keys*: public NKeys of each user; without them there are passwords."""
+    """Return the file for *cell*. *keys*: public NKeys of each user, several while they are being changed."""
     names, others = Names(cell), list(parties)
-    lines = [head.format(cell=cell), "accounts {", "  SLUICE {", "    jetstream: enabled", "    users: ["]
+    lines = [HEAD.format(cell=cell), "accounts {", "  SLUICE {", "    jetstream: enabled", "    users: ["]
     for service in services:
         lines += [
             f"      # {service.what}.",
-            *_user(_logins(service.user, keys), service.publish, service.subscribe, answers=True),
+            *_user(keys.get(service.user, ()), service.publish, service.subscribe, answers=True),
         ]
     lines += ["    ]", "    exports: ["]
     lines += [
@@ -49,7 +45,7 @@ def render(
         # JetStream is off in this account: it says so, and clients ask the gate instead.
         publish = (*party.says, *party.offers, *party.asks, f"{API}>", f"{GATED}>")
         lines += [f"  # {party.what}.", f"  {account_of(party.user)} {{", "    users: ["]
-        lines += [*_user(_logins(party.user, keys), publish, ("_INBOX.>", "$SRV.>"), answers=False), "    ]"]
+        lines += [*_user(keys.get(party.user, ()), publish, ("_INBOX.>", "$SRV.>"), answers=False), "    ]"]
         if party.offers:
             # The gate says what is wrong with more than the party may; this bounds what it has to look at.
             lines.append(f"    limits: {{max_payload: {MOST_OFFERED}}}")
@@ -57,15 +53,8 @@ def render(
     return "\n".join([*lines, "}"]) + "\n"
 
 
-def _logins(user: str, keys: Mapping[str, Sequence[str]] | None) -> list[list[str]]:
-    """Return the ways in which a user logs in: several while keys are being changed."""
-    if keys is None:
-        return [[f"user: {user}", f"password: $SLUICE_{user.upper()}_PASSWORD"]]
-    return [[f"nkey: {key}"] for key in keys.get(user, ())]
-
-
 def _user(
-    logins: Iterable[Sequence[str]], publish: Sequence[str], subscribe: Sequence[str], *, answers: bool
+    keys: Iterable[str], publish: Sequence[str], subscribe: Sequence[str], *, answers: bool
 ) -> list[str]:
     rights = [
         "        permissions: {",
@@ -74,11 +63,7 @@ def _user(
         *(['          allow_responses: {max: 1, expires: "1m"}'] if answers else []),
         "        }",
     ]
-    return [
-        line
-        for login in logins
-        for line in ("      {", *(f"        {words}" for words in login), *rights, "      }")
-    ]
+    return [line for key in keys for line in ("      {", f"        nkey: {key}", *rights, "      }")]
 
 
 def _subjects(verb: str, subjects: Sequence[str]) -> list[str]:

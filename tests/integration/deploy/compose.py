@@ -54,16 +54,29 @@ def _run(
 
 @dataclass
 class Compose:
-    """One project; *env_file* has its passwords."""
+    """One project, with keys in a folder of its own."""
 
     name: str
-    env_file: Path
+    auth: Path
     env: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.env = {**os.environ, "SLUICE_PORT": "0", "SLUICE_IMAGE": f"sluice:{self.name}"}
+        self.env = {
+            **os.environ,
+            "COMPOSE_PROJECT_NAME": self.name,
+            "SLUICE_PORT": "0",
+            "SLUICE_IMAGE": f"sluice:{self.name}",
+            "SLUICE_AUTH": str(self.auth),
+            # Said here, nothing is written into the checkout.
+            "SLUICE_USER": f"{os.getuid()}:{os.getgid()}" if os.getuid() else "10001:10001",
+        }
         if list((ROOT / "deploy" / "wheels").glob("*.whl")):
             self.env["PIP_NO_INDEX"] = "1"
+
+    def new_keys(self) -> None:
+        """Do what users do once."""
+        result = _run(["sh", "deploy/new-keys"], self.env)
+        assert result.returncode == 0, result.stderr
 
     def __call__(self, *arguments: str, timeout_s: float = 120) -> str:
         """Run one compose command and return what it prints.
@@ -71,10 +84,15 @@ class Compose:
         Raises:
             AssertionError: it failed; quotes it.
         """
-        prefix = [*compose_command(), "--env-file", str(self.env_file), "-p", self.name]
-        result = _run([*prefix, *arguments], self.env, timeout_s)
+        result = _run([*compose_command(), *arguments], self.env, timeout_s)
         assert result.returncode == 0, f"compose {' '.join(arguments)}:\n{result.stdout}{result.stderr}"
         return result.stdout
+
+    def rotate(self, user: str) -> None:
+        """Give a user another key, and let the old one count no more."""
+        for words in (("rotate", user), ("revoke", user, "--old")):
+            self("run", "--rm", "-T", "auth", *words)
+            self("kill", "-s", "HUP", "nats")
 
     def sluice(self, *arguments: str) -> str:
         """Run the `sluice` command in the project."""
@@ -100,6 +118,10 @@ class Compose:
     def health(self, container: str) -> str:
         """Return the engine's word: starting, healthy or unhealthy."""
         return _run(["docker", "inspect", "-f", "{{.State.Health.Status}}", container]).stdout.strip()
+
+    def started(self, container: str) -> str:
+        """Return when it was started, for the last time."""
+        return _run(["docker", "inspect", "-f", "{{.State.StartedAt}}", container]).stdout.strip()
 
     def kill(self, container: str) -> None:
         assert not _run(["docker", "kill", container]).returncode

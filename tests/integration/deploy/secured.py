@@ -1,8 +1,7 @@
-"""A NATS server with the users of `deploy/nats`, and services that log in as themselves."""
+"""A NATS server with keys and certificates of `sluice auth`, and services that log in as themselves."""
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -11,8 +10,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from sluice.cli.commands.auth.place import AuthPlace
 from sluice.local.processes import service_command
 from sluice.local.server import find_binary
+from sluice.rights.roles import User
 from tests.support import system
 from tests.support.command import Said, sluice
 from tests.support.waiting import PATIENCE_S, wait_until
@@ -20,11 +21,13 @@ from tests.support.waiting import PATIENCE_S, wait_until
 ROOT = Path(__file__).resolve().parents[3]
 NATS = ROOT / "deploy" / "nats"
 SERVICES = ("scheduler", "slice_aggregator", "variant_controller", "admission_check", "api", "gate")
-USERS = (*SERVICES, "keeper", "agent", "upstream", "admin", "viewer")
-
+USERS_FILE = "../auth/public/users.conf"
+"""What the deployed server includes."""
+USERS = (*SERVICES, "keeper", "agent", "admin", "upstream", "viewer")
+"""Those of `sluice auth init`, and the two that are added."""
 
 SPY = """
-      {user: spy, password: $SLUICE_SPY_PASSWORD, permissions: {publish: [], allow_responses: true}}"""
+      {user: spy, password: spy, permissions: {publish: [], allow_responses: true}}"""
 
 
 @dataclass
@@ -36,13 +39,20 @@ class SecuredCell:
     processes: list[system.Process] = field(default_factory=list)
     last: dict[str, system.Process] = field(default_factory=dict)
     """The latest process of each service."""
-    controllers: Sequence[str] = ()
-    """Of admission checks: they get users, too, `check_<name>`."""
+    users: Sequence[User] = ()
+    """Who is there beside the `USERS`."""
     spied: bool = False
     """A user `spy` hears what is said in the services' account, and may answer."""
 
+    @property
+    def auth(self) -> Path:
+        return self.directory / "auth"
+
     def url(self, user: str) -> str:
-        return f"nats://{user}:secret-{user}@127.0.0.1:{self.port}"
+        folder, server = self.auth / "keys" / user, f"127.0.0.1:{self.port}"
+        if user == "spy":
+            return f"tls://spy:spy@{server}?ca={self.auth / 'public' / 'ca.pem'}"
+        return f"tls://{server}?credentials={folder / 'key.nk'}&ca={folder / 'ca.pem'}"
 
     @property
     def server_log(self) -> Path:
@@ -58,33 +68,35 @@ class SecuredCell:
         ):
             text, changed = re.subn(rf"(?m)^( *){key}: .*$", rf"\g<1>{key}: {value}", text)
             assert changed == 1, f"deploy/nats/nats-server.conf has no {key}"
-        (self.directory / "nats-server.conf").write_text(text)
-        passwords = self._write_users()
+        assert USERS_FILE in text
+        text = text.replace(USERS_FILE, "auth/public/users.conf")
+        (self.directory / "nats-server.conf").write_text(self.configured(text))
+        self._make_users()
         command = [str(find_binary(os.environ)), "-c", str(self.directory / "nats-server.conf")]
-        self._start(command, {**os.environ, **passwords}, self.server_log)
+        self.start(command, dict(os.environ), self.server_log)
         self._await_ready()
         return self
 
-    def _write_users(self) -> dict[str, str]:
-        """Write `users.conf`, and return the passwords in it as the server's environment."""
-        shutil.copy(NATS / "users.conf", self.directory)
-        users = list(USERS)
-        if self.controllers:
-            given = [word for name in self.controllers for word in ("--controller", name)]
-            made = subprocess.run(
-                [sys.executable, "deploy/nats/make_users.py", *given],
-                cwd=ROOT,
-                capture_output=True,
-                text=True,
-                check=True,
-            ).stdout
-            (self.directory / "users.conf").write_text(made)
-            users = re.findall(r"user: (\w+)", made)
+    def configured(self, text: str) -> str:
+        """Return the server's configuration as it is to be."""
+        return text
+
+    def _make_users(self) -> None:
+        sluice("auth", "init", "--dir", str(self.auth)).ok()
+        place = AuthPlace(self.auth)
+        roles = place.load()
+        standing = User(name="upstream", role="publisher"), User(name="viewer", role="viewer")
+        for user in (*standing, *self.users):
+            roles = roles.put(place.with_key(user))
+        place.save(roles)
         if self.spied:
-            file = self.directory / "users.conf"
-            file.write_text(file.read_text().replace("users: [", f"users: [{SPY}", 1))
-            users.append("spy")
-        return {f"SLUICE_{user.upper()}_PASSWORD": f"secret-{user}" for user in users}
+            text = place.config_file.read_text()
+            place.config_file.write_text(text.replace("users: [", f"users: [{SPY}", 1))
+
+    def change(self, *words: str) -> Said:
+        """Run `sluice auth`; the server hears of it."""
+        server = self.processes[0]
+        return sluice("auth", *words, "--dir", str(self.auth), "--server-pid", str(server.pid)).ok()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -98,7 +110,7 @@ class SecuredCell:
                 process.kill()
                 process.wait()
 
-    def _start(self, command: list[str], env: dict[str, str], log: Path) -> system.Process:
+    def start(self, command: list[str], env: dict[str, str], log: Path) -> system.Process:
         process = system.spawn(command, env, log)
         self.processes.append(process)
         return process
@@ -114,10 +126,19 @@ class SecuredCell:
         """Start one replica of a service as *user*, that of its name by default; its instance is its name."""
         more = {"SLUICE_NATS_URL": self.url(user or name), **env}
         if name == "gate":
-            more["GATE_CONTROLLERS"] = ",".join(self.controllers)
+            more["GATE_ROLES"] = str(self.auth / "public" / "roles.yaml")
         log = self.directory / f"{name}.log"
-        self.last[name] = self._start(service_command(name), self.env(name, **more), log)
+        self.last[name] = self.start(service_command(name), self.env(name, **more), log)
         return self.last[name]
+
+    def start_services(self, **env: str) -> None:
+        """Start one replica of each service, and wait until all are ready."""
+        for name in SERVICES:
+            self.service(name, **env)
+        self.await_services()
+
+    def await_services(self) -> None:
+        wait_until(lambda: all(self.probe(name, "--ready").returncode == 0 for name in SERVICES))
 
     def env(self, name: str, **more: str) -> dict[str, str]:
         """Return the environment of a service's container."""
@@ -146,5 +167,7 @@ class SecuredCell:
 
     def violations(self) -> list[str]:
         """Return what the server refused, as `user: verb subject`."""
-        pattern = re.compile(r'user:(\w+)" - (Publish|Subscription) Violation - Subject "([^"]*)"')
-        return [f"{m[1]}: {m[2]} {m[3]}" for m in pattern.finditer(self.server_log.read_text())]
+        pattern = re.compile(r'nkey:"?(U\w+)"? - (Publish|Subscription) Violation - Subject "([^"]*)"')
+        names = {key: user.name for user in AuthPlace(self.auth).load().users for key in user.keys}
+        text = self.server_log.read_text()
+        return [f"{names.get(m[1], m[1])}: {m[2]} {m[3]}" for m in pattern.finditer(text)]

@@ -7,32 +7,42 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-import nats
 import pytest
 from nats.aio.client import Client
 from nats.errors import Error as NatsError
 
 from sluice.log.nats.protocol import addresses
+from sluice.rights.roles import User
 from tests.support.waiting import stays, wait_until
 
-from .secured import SERVICES, USERS, SecuredCell
+from .secured import USERS, SecuredCell
 
 pytestmark = pytest.mark.nats
 
-CONTROLLER = "example.com/hello"
-OUTSIDERS = ("agent", "upstream", "admin", "viewer", "check_example_com_hello")
+CHECK = User(name="check_hello", role="controller", controller="example.com/hello")
+OUTSIDERS = ("agent", "upstream", "admin", "viewer", "check_hello")
 LOG, PREFIX = "SLUICE_main", "sluice.main."
 APIS = ("$JS.API.", "$JS.sluice.API.")
 
 
 @pytest.fixture(scope="module")
 def cell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredCell]:
-    with SecuredCell(tmp_path_factory.mktemp("attacked"), controllers=(CONTROLLER,)) as cell:
-        for name in SERVICES:
-            cell.service(name)
-        wait_until(lambda: all(cell.probe(name, "--ready").returncode == 0 for name in SERVICES))
+    with SecuredCell(tmp_path_factory.mktemp("attacked"), users=[CHECK]) as cell:
+        cell.start_services()
         assert cell.sluice("admin", "apply", "-f", "examples/demo").code == 0
         yield cell
+
+
+class Keyed(Client):
+    """It needs the package nkeys to set this by itself."""
+
+    @property
+    def public_key(self) -> str | None:
+        return self._public_nkey
+
+    @public_key.setter
+    def public_key(self, key: str) -> None:
+        self._public_nkey = key
 
 
 @asynccontextmanager
@@ -43,9 +53,14 @@ async def attacker(cell: SecuredCell, user: str) -> AsyncIterator[Client]:
     async def nothing(_: Exception) -> None:
         pass
 
-    client = await nats.connect(
-        f"nats://{server.host}:{server.port}", user=server.user, password=server.password, error_cb=nothing
-    )
+    client = Keyed()
+
+    def proof(nonce: str) -> bytes:
+        client.public_key, signed = server.proof(nonce)
+        return signed.encode()
+
+    url = f"tls://{server.host}:{server.port}"
+    await client.connect(url, signature_cb=proof, tls=server.tls_context(), error_cb=nothing)
     try:
         yield client
     finally:
@@ -232,7 +247,7 @@ async def test_an_agent_removes_no_ones_heartbeat_but_agents(cell: SecuredCell) 
 async def test_a_controller_reads_its_own_requests_only(cell: SecuredCell) -> None:
     """Neither the log, nor what is asked of others, nor who is alive."""
     bucket = "sluice_main_checks"
-    async with attacker(cell, "check_example_com_hello") as client:
+    async with attacker(cell, "check_hello") as client:
         for filters in ([">"], [f"$KV.{bucket}.>"], [f"$KV.{bucket}.other.>"]):
             name = secrets.token_hex(16)
             body = {"stream_name": f"KV_{bucket}", "config": {"name": name, "filter_subjects": filters}}

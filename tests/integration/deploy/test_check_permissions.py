@@ -11,29 +11,27 @@ import pytest
 from sluice.log.errors import AppendRefusedError
 from sluice.log.nats.kv import Bucket
 from sluice.protocol.subjects import verdict_suffix
+from sluice.rights.roles import User
 from sluice.sdk import AsyncClient
 from tests.support.node import installed, why_not
 from tests.support.waiting import PATIENCE_S, wait_until
 
-from .secured import ROOT, SERVICES, SecuredCell
+from .secured import ROOT, SecuredCell
 
 pytestmark = pytest.mark.nats
 
-PYTHON, JAVASCRIPT = "example.com/python", "example.com/javascript"
-
-
-def controller_user(controller: str) -> str:
-    """Return the user that `make_users.py --controller` makes."""
-    return "check_" + "".join(c if c.isalnum() else "_" for c in controller)
+JAVASCRIPT = "example.com/javascript"
+USERS = [
+    User(name=language, role="controller", controller=f"example.com/{language}")
+    for language in ("python", "javascript")
+]
 
 
 @pytest.fixture(scope="module")
 def cell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredCell]:
     directory = tmp_path_factory.mktemp("secured")
-    with SecuredCell(directory, controllers=(PYTHON, JAVASCRIPT)) as cell:
-        for name in SERVICES:
-            cell.service(name)
-        wait_until(lambda: all(cell.probe(name, "--ready").returncode == 0 for name in SERVICES))
+    with SecuredCell(directory, users=USERS) as cell:
+        cell.start_services()
         yield cell
 
 
@@ -61,7 +59,7 @@ def test_a_controller_does_its_work(
             stderr=log,
             env={
                 **os.environ,
-                "SLUICE_NATS_URL": cell.url(controller_user(f"example.com/{language}")),
+                "SLUICE_NATS_URL": cell.url(language),
                 "PYTHONPATH": str(ROOT / "libs"),
             },
         )
@@ -78,7 +76,7 @@ def test_a_controller_does_its_work(
 
 async def test_nobody_answers_for_another(cell: SecuredCell) -> None:
     """A controller can neither give another's verdicts nor hold its heartbeat, nor ask for checks itself."""
-    async with AsyncClient(cell.url(controller_user(PYTHON))) as client:
+    async with AsyncClient(cell.url("python")) as client:
         with pytest.raises(AppendRefusedError, match="Permissions Violation"):
             await client.log.append(verdict_suffix(JAVASCRIPT), b"{}")
         with pytest.raises(AppendRefusedError, match="Permissions Violation"):

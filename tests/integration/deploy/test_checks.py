@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from sluice.cli.commands.cell.supervisor import SHIPPED_CHECKS
+from sluice.rights.roles import User
 from sluice.services.check_budget.config import CONTROLLER as BUDGET
 from sluice.services.check_provisioning.config import CONTROLLER as PROVISIONING
 from sluice.services.check_webhook.config import CONTROLLER as WEBHOOK
@@ -22,26 +23,33 @@ DEPLOY = ROOT / "deploy"
 COMPOSE: dict[str, Any] = yaml.safe_load((DEPLOY / "checks.compose.yml").read_text())
 
 
-def user_of(check: str) -> str:
-    return "check_" + re.sub(r"\W", "_", CONTROLLERS[check])
+def added(check: str) -> User:
+    """Return the user that the manifests count on."""
+    if CONTROLLERS[check] == BUDGET:
+        return User(name="check_budget", role="service")
+    return User(name=f"check_{check}", role="controller", controller=CONTROLLERS[check])
 
 
 @pytest.mark.parametrize("check", SHIPPED_CHECKS)
 def test_manifests_agree(check: str) -> None:
-    """Compose file and Kubernetes manifest start the same service, as the user that make_users.py makes."""
+    """Compose file and Kubernetes manifest start the same service, with the key of the user of its name."""
     (worker,) = yaml.safe_load_all((DEPLOY / f"kubernetes/checks/{check}.yaml").read_text())
     (one,) = worker["spec"]["template"]["spec"]["containers"]
     composed = COMPOSE["services"][f"check_{check}"]
     assert one["command"] == composed["command"] == ["python", "-m", f"sluice.services.check_{check}"]
     assert (ROOT / f"services/check_{check}/__main__.py").is_file()
-    env = {variable["name"]: variable for variable in one["env"]}
-    user = user_of(check)
-    assert env["SLUICE_NATS_URL"]["value"] == f"nats://{user}:$(PASSWORD)@nats:4222"
-    password = f"SLUICE_{user.upper()}_PASSWORD"
-    assert env["PASSWORD"]["valueFrom"]["secretKeyRef"]["key"] == password
-    assert composed["environment"]["SLUICE_NATS_URL"] == f"nats://{user}:${{{password}}}@nats:4222"
-    assert password in COMPOSE["services"]["nats"]["environment"]
-    assert f"# - kubernetes/checks/{check}.yaml" in (DEPLOY / "kustomization.yaml").read_text()
+    assert f"${{SLUICE_AUTH:-./deploy/auth}}/keys/check_{check}:/etc/sluice/key:ro" in composed["volumes"]
+    assert {"name": "key", "mountPath": "/etc/sluice/key", "readOnly": True} in one["volumeMounts"]
+    volumes = {volume["name"]: volume for volume in worker["spec"]["template"]["spec"]["volumes"]}
+    assert volumes["key"]["secret"]["secretName"] == f"key-check-{check}"
+    kustomization = (DEPLOY / "kustomization.yaml").read_text()
+    assert f"# - kubernetes/checks/{check}.yaml" in kustomization
+    files = f"files: [auth/keys/check_{check}/key.nk, auth/keys/check_{check}/ca.pem]"
+    assert re.search(rf"# - name: key-check-{check}\n# .*\n#   {re.escape(files)}", kustomization)
+    for text in (DEPLOY / "checks.compose.yml", DEPLOY / f"kubernetes/checks/{check}.yaml"):
+        command = f"auth add check_{check} --role controller"
+        assert command in text.read_text()
+        assert CONTROLLERS[check] in text.read_text()
 
 
 MANIFESTS = """
@@ -78,12 +86,12 @@ spec: {clusterQueue: q}
 @pytest.mark.nats
 def test_each_works_as_its_own_user(tmp_path: Path) -> None:
     """Nothing that they do is refused, the budget check's snapshots included."""
-    with SecuredCell(tmp_path / "cell", controllers=tuple(CONTROLLERS.values())) as cell:
+    with SecuredCell(tmp_path / "cell", users=[added(check) for check in CONTROLLERS]) as cell:
         for name in SERVICES:
             cell.service(name)
         for check in CONTROLLERS:
             more = {"CHECK_BUDGET_SNAPSHOT_ENTRIES": "3"} if check == "budget" else {}
-            cell.service(f"check_{check}", user_of(check), **more)
+            cell.service(f"check_{check}", **more)
         manifests = tmp_path / "q.yaml"
         manifests.write_text(MANIFESTS)
         deadline = time.monotonic() + PATIENCE_S

@@ -1,7 +1,5 @@
 """The users of `deploy/nats`: each can do its work, and nobody can write what is another's to write."""
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +9,7 @@ from sluice.log.errors import AppendRefusedError
 from sluice.sdk import AsyncClient
 from tests.support.waiting import PATIENCE_S, wait_until
 
-from .secured import NATS, ROOT, SERVICES, USERS, SecuredCell
+from .secured import USERS, SecuredCell
 
 pytestmark = pytest.mark.nats
 
@@ -28,21 +26,11 @@ COMMITS = ("config", "slices", "variants", "scheduler", "checks")
 @pytest.fixture(scope="module")
 def cell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredCell]:
     with SecuredCell(tmp_path_factory.mktemp("secured")) as cell:
-        for name in SERVICES:
-            # Snapshots at once, so that their permissions are needed, too.
-            cell.service(name, SLUICE_SNAPSHOT_EVENTS="5")
-        wait_until(lambda: all(cell.probe(name, "--ready").returncode == 0 for name in SERVICES))
+        # Snapshots at once, so that their permissions are needed, too.
+        cell.start_services(SLUICE_SNAPSHOT_EVENTS="5")
         applied = cell.sluice("admin", "apply", "-f", "examples/demo")
         assert applied.code == 0, applied.err
         yield cell
-
-
-def test_users_file_is_current() -> None:
-    """`users.conf` is what `make_users.py` writes for the cell `main`."""
-    made = subprocess.run(
-        [sys.executable, "deploy/nats/make_users.py"], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    assert (NATS / "users.conf").read_text() == made.stdout
 
 
 def test_a_job_runs_from_end_to_end(cell: SecuredCell, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from sluice.log.nats.kv import Bucket
 from sluice.sdk import AsyncClient
 from tests.support.waiting import wait_until
 
-from .keyed import KeyedCell
+from .secured import SecuredCell
 from .test_team_queries import CONFIG, LOCAL
 
 pytestmark = pytest.mark.nats
@@ -23,9 +23,9 @@ OTHER = "blue"
 
 
 @pytest.fixture(scope="module")
-def cell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KeyedCell]:
+def cell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredCell]:
     directory = tmp_path_factory.mktemp("pools")
-    with KeyedCell(directory) as cell:
+    with SecuredCell(directory) as cell:
         for name in ("red", OTHER):
             cell.change("add", f"{name}_pool", "--role", "executor", "-n", name)
         cell.start_services()
@@ -34,7 +34,7 @@ def cell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KeyedCell]:
         yield cell
 
 
-def agent(cell: KeyedCell, directory: Path, pool: str) -> None:
+def agent(cell: SecuredCell, directory: Path, pool: str) -> None:
     cell.service(
         "agent",
         AGENT_NAME=f"{pool}_pool-1",
@@ -44,16 +44,16 @@ def agent(cell: KeyedCell, directory: Path, pool: str) -> None:
     )
 
 
-def submitted(cell: KeyedCell, namespace: str, name: str) -> None:
+def submitted(cell: SecuredCell, namespace: str, name: str) -> None:
     said = cell.sluice("admin", "submit", "-n", namespace, "-q", "q", "--name", name, "--", "true")
     assert said.code == 0, said.err
 
 
-def phase(cell: KeyedCell, namespace: str, name: str) -> str:
+def phase(cell: SecuredCell, namespace: str, name: str) -> str:
     return cell.sluice("admin", "get", "job", name, "-n", namespace, "-o", "{.status.phase}").out.strip()
 
 
-def test_each_pool_runs_its_own_jobs(cell: KeyedCell, tmp_path: Path) -> None:
+def test_each_pool_runs_its_own_jobs(cell: SecuredCell, tmp_path: Path) -> None:
     """A job of a namespace without its pool waits; the other pool's agents neither see nor take it."""
     agent(cell, tmp_path, "red")
     submitted(cell, "red", "one")
@@ -75,7 +75,7 @@ def message(event_type: str, **data: Any) -> bytes:
     )
 
 
-async def test_a_pool_reports_on_its_own_jobs(cell: KeyedCell) -> None:
+async def test_a_pool_reports_on_its_own_jobs(cell: SecuredCell) -> None:
     """And says of them what executors say: it neither submits, nor deletes, nor deactivates any."""
     async with AsyncClient(cell.url("red_pool")) as pool:
         connection = await pool.log.connection()
@@ -89,7 +89,7 @@ async def test_a_pool_reports_on_its_own_jobs(cell: KeyedCell) -> None:
             assert f"red_pool may not say {event_type} of a job" in said
 
 
-async def test_a_pool_claims_its_own_jobs(cell: KeyedCell) -> None:
+async def test_a_pool_claims_its_own_jobs(cell: SecuredCell) -> None:
     async with AsyncClient(cell.url("red_pool"), timeout_s=2) as pool:
         claims = Bucket(pool.log, "claims")
         assert await claims.put("red.mine.u.1", b"{}")
@@ -103,7 +103,7 @@ async def test_a_pool_claims_its_own_jobs(cell: KeyedCell) -> None:
                 await attempt()
 
 
-async def test_a_pool_keeps_its_own_agents_alive(cell: KeyedCell) -> None:
+async def test_a_pool_keeps_its_own_agents_alive(cell: SecuredCell) -> None:
     """Under another's name it would keep a dead agent's jobs from being queued again, or end a live one's."""
     async with AsyncClient(cell.url("red_pool")) as red, AsyncClient(cell.url("blue_pool")) as blue:
         own, theirs = Bucket(red.log, "heartbeats", memory=True), Bucket(blue.log, "heartbeats", memory=True)
@@ -121,7 +121,7 @@ async def test_a_pool_keeps_its_own_agents_alive(cell: KeyedCell) -> None:
         assert await own.get("agent.red=5Fpool-9") is None
 
 
-async def test_a_pool_reads_its_own_manifests(cell: KeyedCell) -> None:
+async def test_a_pool_reads_its_own_manifests(cell: SecuredCell) -> None:
     """Neither a message by its number, nor a consumer, shows another namespace's."""
     async with AsyncClient(cell.url("admin")) as admin:
         theirs = await admin.submit(

@@ -10,7 +10,7 @@ from sluice.log.errors import AppendRefusedError, LogUnavailableError
 from sluice.sdk import AsyncClient
 from tests.support.waiting import wait_until
 
-from .keyed import KeyedCell
+from .secured import SecuredCell
 
 pytestmark = pytest.mark.nats
 
@@ -49,9 +49,9 @@ def manifest(namespace: str, name: str, priority: int) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def cell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KeyedCell]:
+def cell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredCell]:
     directory = tmp_path_factory.mktemp("queries")
-    with KeyedCell(directory) as cell:
+    with SecuredCell(directory) as cell:
         for team in ("red", "curious", FOREIGN):
             cell.change("add", team, "--role", "team", "-n", team)
         cell.start_services()
@@ -71,7 +71,7 @@ def cell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KeyedCell]:
         yield cell
 
 
-async def asked(cell: KeyedCell, user: str, question: str, **fields: Any) -> dict[str, Any]:
+async def asked(cell: SecuredCell, user: str, question: str, **fields: Any) -> dict[str, Any]:
     async with AsyncClient(cell.url(user)) as client:
         connection = await client.log.connection()
         answer = await connection.request(
@@ -99,7 +99,7 @@ COMMANDS = (
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_a_team_sees_its_own(cell: KeyedCell, command: tuple[str, ...]) -> None:
+def test_a_team_sees_its_own(cell: SecuredCell, command: tuple[str, ...]) -> None:
     """get, describe, events and why answer it, and name nobody else's jobs, queues or namespaces."""
     said = cell.sluice("red", *command)
     assert said.code == 0, said.err
@@ -109,7 +109,7 @@ def test_a_team_sees_its_own(cell: KeyedCell, command: tuple[str, ...]) -> None:
         assert ("first" if "first" in command else "mine") in said.out
 
 
-def test_operators_and_viewers_see_all(cell: KeyedCell) -> None:
+def test_operators_and_viewers_see_all(cell: SecuredCell) -> None:
     cell.change("add", "bob", "--role", "viewer")
     for user in ("admin", "bob"):
         out = cell.sluice(user, "get", "jobs", "-A").out
@@ -134,7 +134,7 @@ REFUSED: tuple[tuple[str, dict[str, Any]], ...] = (
 
 
 @pytest.mark.parametrize(("question", "fields"), REFUSED, ids=str)
-async def test_nothing_else_is_answered(cell: KeyedCell, question: str, fields: dict[str, Any]) -> None:
+async def test_nothing_else_is_answered(cell: SecuredCell, question: str, fields: dict[str, Any]) -> None:
     """Whatever the question says of itself; the answer says what this user sees."""
     answer = await asked(cell, "red", question, **fields)
     assert not answer.get("items"), answer
@@ -165,7 +165,7 @@ async def test_nothing_else_is_answered(cell: KeyedCell, question: str, fields: 
     ],
     ids=str,
 )
-async def test_answers_name_nobody_else(cell: KeyedCell, question: str, fields: dict[str, Any]) -> None:
+async def test_answers_name_nobody_else(cell: SecuredCell, question: str, fields: dict[str, Any]) -> None:
     """Neither in keys nor in texts: who preempted a job, and who is in front of it, is left out."""
     answer = await asked(cell, "red", question, **fields)
     assert answer.get("status") != "Failure", answer
@@ -183,7 +183,7 @@ async def test_answers_name_nobody_else(cell: KeyedCell, question: str, fields: 
         b'{"kind":"Job","within\\u0000":1}',
     ],
 )
-async def test_no_bytes_widen_a_question(cell: KeyedCell, body: bytes) -> None:
+async def test_no_bytes_widen_a_question(cell: SecuredCell, body: bytes) -> None:
     async with AsyncClient(cell.url("red")) as client:
         connection = await client.log.connection()
         answer = (await connection.request("sluice.main.query.list", body)).payload
@@ -191,7 +191,7 @@ async def test_no_bytes_widen_a_question(cell: KeyedCell, body: bytes) -> None:
     assert b"theirs" not in answer
 
 
-async def test_other_questions_are_not_a_teams(cell: KeyedCell) -> None:
+async def test_other_questions_are_not_a_teams(cell: SecuredCell) -> None:
     """Neither the cell's status and budgets, nor its configuration, nor another team's way to ask."""
     async with AsyncClient(cell.url("red")) as client:
         connection = await client.log.connection()
@@ -200,7 +200,7 @@ async def test_other_questions_are_not_a_teams(cell: KeyedCell) -> None:
                 await connection.request(f"sluice.main.{subject}", b"{}")
 
 
-async def test_a_flood_of_questions_is_told_when_to_try_again(cell: KeyedCell) -> None:
+async def test_a_flood_of_questions_is_told_when_to_try_again(cell: SecuredCell) -> None:
     async with AsyncClient(cell.url("curious")) as client:
         connection = await client.log.connection()
         body = json.dumps({"kind": "Namespace"}).encode()

@@ -13,14 +13,14 @@ from sluice.log.errors import AppendRefusedError, LogUnavailableError
 from sluice.sdk import AsyncClient, NotPublishedError
 from tests.support.waiting import eventually
 
-from .keyed import KeyedCell
+from .secured import SecuredCell
 
 pytestmark = pytest.mark.nats
 
 
 @pytest.fixture(scope="module")
-def cell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KeyedCell]:
-    with KeyedCell(tmp_path_factory.mktemp("teams")) as cell:
+def cell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredCell]:
+    with SecuredCell(tmp_path_factory.mktemp("teams")) as cell:
         add = (
             "add",
             "red",
@@ -68,14 +68,14 @@ async def said(
     return found
 
 
-async def told(cell: KeyedCell, *jobs: str) -> list[int]:
+async def told(cell: SecuredCell, *jobs: str) -> list[int]:
     """Return the sequences of the newest messages about jobs, 0 if there are none."""
     async with AsyncClient(cell.url("admin")) as admin:
         found = [await admin.log.last(f"job.{job}") for job in jobs]
     return [entry.seq if entry is not None else 0 for entry in found]
 
 
-async def test_a_job_goes_to_the_teams_own_queues_only(cell: KeyedCell) -> None:
+async def test_a_job_goes_to_the_teams_own_queues_only(cell: SecuredCell) -> None:
     """By label or by field, in the namespaces that a queue is allowed in; the refusal names the field."""
     async with AsyncClient(cell.url("red")) as red:
         await red.submit(manifest("red", "a"))
@@ -98,7 +98,7 @@ async def test_a_job_goes_to_the_teams_own_queues_only(cell: KeyedCell) -> None:
     assert [bool(seq) for seq in seqs] == [True, True, True, False, False]
 
 
-async def test_a_queue_cannot_be_hidden(cell: KeyedCell) -> None:
+async def test_a_queue_cannot_be_hidden(cell: SecuredCell) -> None:
     """What the slice-aggregator would read is what is judged; what cannot be read is refused at once."""
     gold, own = json.dumps(manifest("red", "h", "gold")), json.dumps(manifest("red", "h"))
     whole = message(manifest("red", "h")).decode()
@@ -128,7 +128,7 @@ async def test_a_queue_cannot_be_hidden(cell: KeyedCell) -> None:
         assert answer["seq"] > 0
 
 
-async def test_a_message_is_as_large_as_it_may_be(cell: KeyedCell) -> None:
+async def test_a_message_is_as_large_as_it_may_be(cell: SecuredCell) -> None:
     """Too large is answered, with both sizes, and the connection stays."""
     async with AsyncClient(cell.url("red")) as red:
         with pytest.raises(
@@ -147,7 +147,7 @@ async def until_refused(client: AsyncClient) -> NotPublishedError:
     raise AssertionError("never refused")
 
 
-async def test_a_rate_says_when_to_try_again(cell: KeyedCell) -> None:
+async def test_a_rate_says_when_to_try_again(cell: SecuredCell) -> None:
     """The burst goes through, then so much a second; the client waits by itself if there is time for it."""
     async with AsyncClient(cell.url("slow"), timeout_s=0.01) as hasty:
         caught = await until_refused(hasty)
@@ -161,7 +161,7 @@ async def test_a_rate_says_when_to_try_again(cell: KeyedCell) -> None:
     assert not any(job.duplicate for job in done)
 
 
-async def test_others_do_not_notice_a_flood(cell: KeyedCell) -> None:
+async def test_others_do_not_notice_a_flood(cell: SecuredCell) -> None:
     """While one team publishes as fast as it can, another's submissions are all taken at the first go."""
     stop = asyncio.Event()
     sent = 0
@@ -188,7 +188,7 @@ async def test_others_do_not_notice_a_flood(cell: KeyedCell) -> None:
     assert len([seq for seq in await told(cell, "slow.flood") if seq]) == 1
 
 
-async def test_ids_are_a_teams_own(cell: KeyedCell) -> None:
+async def test_ids_are_a_teams_own(cell: SecuredCell) -> None:
     """Who knows another team's id, and sends it first, in whatever form, keeps none of its messages out."""
     known = "the-id-that-blue-will-use"
     async with AsyncClient(cell.url("red")) as red, AsyncClient(cell.url("blue")) as blue:
@@ -217,14 +217,14 @@ async def test_ids_are_a_teams_own(cell: KeyedCell) -> None:
     ],
     ids=str,
 )
-async def test_no_header_does_more_than_say_the_message(cell: KeyedCell, headers: dict[str, str]) -> None:
+async def test_no_header_does_more_than_say_the_message(cell: SecuredCell, headers: dict[str, str]) -> None:
     async with AsyncClient(cell.url("red")) as red:
         answer = await said(red, "job.red.headers", message(manifest("red", "headers")), headers)
     assert "may not use the header" in answer["error"]["description"]
     assert await told(cell, "red.headers") == [0]
 
 
-async def test_an_expectation_is_kept(cell: KeyedCell) -> None:
+async def test_an_expectation_is_kept(cell: SecuredCell) -> None:
     """`after` is what makes an order of messages; through the gate, too."""
     async with AsyncClient(cell.url("blue")) as blue:
         job = await blue.submit(manifest("blue", "ordered"))
@@ -236,7 +236,7 @@ async def test_an_expectation_is_kept(cell: KeyedCell) -> None:
             assert ("error" not in json.loads(answer.payload)) == taken
 
 
-async def test_nobody_speaks_as_another_team(cell: KeyedCell) -> None:
+async def test_nobody_speaks_as_another_team(cell: SecuredCell) -> None:
     """Neither on its jobs' subjects nor on its way to the gate; nor of what is no job."""
     payload = message(manifest("blue", "x"))
     async with AsyncClient(cell.url("red")) as red:
@@ -257,7 +257,7 @@ async def test_nobody_speaks_as_another_team(cell: KeyedCell) -> None:
     assert await told(cell, "blue.x", "red.x.y") == [0, 0]
 
 
-async def test_nothing_is_lost_when_the_gate_dies(cell: KeyedCell) -> None:
+async def test_nothing_is_lost_when_the_gate_dies(cell: SecuredCell) -> None:
     """Who publishes tries again under the same id: each job is in the log, once."""
     names = [f"n{number}" for number in range(400)]
     async with AsyncClient(cell.url("blue"), timeout_s=100) as blue:
@@ -265,7 +265,7 @@ async def test_nothing_is_lost_when_the_gate_dies(cell: KeyedCell) -> None:
         await asyncio.sleep(0.05)
         cell.last["gate"].kill()
         cell.last["gate"].wait()
-        cell.service("gate", GATE_ROLES=str(cell.auth / "roles.yaml"))
+        cell.service("gate")
         await publishing
     async with AsyncClient(cell.url("admin")) as admin:
         found = [
@@ -277,7 +277,7 @@ async def test_nothing_is_lost_when_the_gate_dies(cell: KeyedCell) -> None:
     assert sorted(found) == sorted(f"job.blue.{name}" for name in names)
 
 
-async def test_bounds_change_without_a_restart(cell: KeyedCell) -> None:
+async def test_bounds_change_without_a_restart(cell: SecuredCell) -> None:
     """The gate reads the file of roles; a team that is new there has a way in, one that is gone has none."""
     cell.change("add", "late", "--role", "team", "-n", "late", "-q", "one")
     async with AsyncClient(cell.url("late"), timeout_s=1) as late:
@@ -293,6 +293,6 @@ async def test_bounds_change_without_a_restart(cell: KeyedCell) -> None:
             return await refused(wrong) and not await refused(right)
 
         await eventually(lambda: both("two", "one"))
-        roles = cell.auth / "roles.yaml"
+        roles = cell.auth / "public" / "roles.yaml"
         roles.write_text(roles.read_text().replace("- one", "- two"))
         await eventually(lambda: both("one", "two"))

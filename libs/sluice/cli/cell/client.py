@@ -142,7 +142,7 @@ class Api:
         except AppendRefusedError as error:
             raise CliError(
                 f"the server does not let this user ask {name}: {error.detail}",
-                hint="Name a user that may in --server (nats://USER:PASSWORD@HOST), or ask who runs it.",
+                hint="Log in as a user that may (SLUICE_CREDENTIALS names its key), or ask who runs it.",
             ) from None
         except ConnectionError as error:
             raise no_server(self.target.shown, _reason(error)) from None

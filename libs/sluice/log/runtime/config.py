@@ -20,6 +20,7 @@ DEFAULT_URL = "nats://127.0.0.1:4222"
 _PREFIX = "SLUICE_"
 _FIELD = re.compile(r" - at `\$\.(\w+)`$")
 _UNKNOWN = re.compile(r"contains unknown field `(\w+)`")
+_MISSING = re.compile(r"missing required field `(\w+)`")
 
 
 class SettingError(ValueError):
@@ -88,6 +89,8 @@ def convert[C: msgspec.Struct](values: Mapping[str, Any], prefix: str, kind: typ
     if unknown := _UNKNOWN.search(text):
         known = ", ".join(prefix + field.upper() for field in kind.__struct_fields__)
         raise SettingError(f"{prefix}{unknown[1].upper()} is unknown; there are: {known or 'none'}")
+    if missing := _MISSING.search(text):
+        raise SettingError(f"{prefix}{missing[1].upper()} is not set")
     if field := _FIELD.search(text):
         name = field[1]
         raise SettingError(f"{prefix}{name.upper()}={values[name]!r}: {text[: field.start()]}")

@@ -9,21 +9,32 @@ from sluice.cli.kit.errors import CliError
 from sluice.cli.kit.options import Decorator
 from sluice.cli.kit.table import aligned
 from sluice.cli.kit.terminal import echo
-from sluice.rights.parties import BUDGET, services
+from sluice.rights.parties import BUDGET, BUDGET_USER, services
 from sluice.rights.roles import Roles, User
 
-from .place import AuthPlace, reload
+from .place import AuthPlace, reload, reload_whenever_changed
 
-HOSTS = ("localhost", "127.0.0.1")
-ROLES = ("operator", "team", "executor", "controller", "viewer")
+ROLES = ("operator", "team", "publisher", "executor", "controller", "viewer")
 
 
 @click.group()
 def auth() -> None:
     """Say who may log in to a cell's server: keys, roles, and TLS.
 
-    One file, auth/roles.yaml, says who there is; what the server is to include is made of it. Users prove who
-    they are with keys (NATS' NKeys): the server has the public halves, so its configuration holds no secrets.
+    One file, auth/public/roles.yaml, says who there is; what the server is to include is made of it. Users
+    prove who they are with keys (NATS' NKeys): the server has the public halves, so its configuration holds
+    no secrets. Give each user the folder auth/keys/NAME, and nobody another one.
+
+    \b
+    A user logs in with two files of its folder:
+      export SLUICE_NATS_URL=tls://nats.example.com:4222
+      export SLUICE_CREDENTIALS=auth/keys/NAME/key.nk SLUICE_CA=auth/keys/NAME/ca.pem
+
+    \b
+    A key that may be known to others is replaced while everybody works:
+      sluice auth rotate NAME            the old one still counts
+      ... put auth/keys/NAME where it is used ...
+      sluice auth revoke NAME --old      now it does not
     """
 
 
@@ -33,10 +44,8 @@ def _place_option() -> Decorator:
     )
 
 
-def _server_option() -> Decorator:
-    return click.option(
-        "--server-pid", metavar="PID|FILE", help="The server's pid, or its pid file: it is told at once."
-    )
+def _server_option(help_text: str = "The server's pid, or its pid file: it is told at once.") -> Decorator:
+    return click.option("--server-pid", metavar="PID|FILE", help=help_text)
 
 
 @auth.command()
@@ -50,6 +59,9 @@ def _server_option() -> Decorator:
 def init(directory: str, cell: str, hosts: tuple[str, ...], no_tls: bool, server_dir: str) -> None:
     """Make the directory: keys for services, an operator and an agent, and an authority for TLS.
 
+    Everything that a cell needs to start, and nobody has to type a password. The server's configuration is to
+    include public/users.conf, and the gate to read public/roles.yaml (GATE_ROLES).
+
     \b
     Examples:
       sluice auth init --host nats.example.com
@@ -60,23 +72,14 @@ def init(directory: str, cell: str, hosts: tuple[str, ...], no_tls: bool, server
         raise CliError(f"{place.roles_file} is there already", hint="`sluice auth add` adds to it.")
     place.directory.mkdir(parents=True, exist_ok=True)
     if not no_tls:
-        _certificates(place, cell, (*hosts, *HOSTS))
-    users = [User(name=one.user, role="service") for one in services(cell)]
+        place.certify(cell, hosts)
+    users = [User(name=one.user, role="service") for one in services(cell) if one.user != BUDGET_USER]
     users += [User(name="admin", role="operator"), User(name="agent", role="executor")]
     place.save(Roles(cell=cell, users=[place.with_key(user) for user in users]))
-    echo(f"{place.config_file} is for the server, {place.keys} has a key for each of {len(users)} users.")
+    echo(f"{place.config_file} is for the server; each of {len(users)} users has a folder with its key in")
+    echo(f"{place.directory / 'keys'}. `sluice auth add` makes further ones: teams, pools, viewers.")
     if not no_tls:
-        echo(f"{place.tls / 'ca.pem'} is for everybody who connects; keep {place.tls / 'ca.key'} elsewhere.")
-
-
-def _certificates(place: AuthPlace, cell: str, hosts: tuple[str, ...]) -> None:
-    from sluice.local.certificates import new_authority, new_server
-
-    place.tls.mkdir(exist_ok=True)
-    if not (place.tls / "ca.pem").exists():
-        new_authority(place.tls / "ca.pem", place.tls / "ca.key", f"Sluice cell {cell}")
-    ca = place.tls / "ca.pem", place.tls / "ca.key"
-    new_server(place.tls / "server.pem", place.tls / "server.key", *ca, tuple(dict.fromkeys(hosts)))
+        echo(f"Keep {place.ca / 'ca.key'} elsewhere: it makes certificates of servers, and none needs it.")
 
 
 @auth.command()
@@ -107,24 +110,29 @@ def add(
 ) -> None:
     """Add a user, with a key of its own.
 
-    A team publishes jobs of its namespaces, and of no others: to its queues, if any are named, and as often
-    and as large as it may. Executors run jobs of theirs, or of all.
+    \b
+    operator     runs the cell: the whole `sluice` command
+    team         submits and sees jobs of its namespaces (-n): to its queues (-q), if any are named, and as
+                 often and as large as it may
+    publisher    a system that submits jobs of all namespaces, and reads the log
+    executor     runs jobs: of its namespaces (-n) only, if any are named, else of all
+    controller   answers admission checks as itself (--controller)
+    viewer       looks
 
     \b
     Examples:
       sluice auth add blue --role team -n blue -n blue-dev
       sluice auth add red --role team -n red -q red/batch --rate 50 --burst 500 --max-payload 100000
-      sluice auth add gpu --role executor
+      sluice auth add gpu --role executor -n ml -n vision
       sluice auth add licences --role controller --controller example.com/licences
       sluice auth add bob --role viewer
     """
     place = AuthPlace(Path(directory))
     roles = place.load()
-    if roles.user(name) is not None:
-        raise CliError(f"there is a user {name} already", hint="`sluice auth rotate` gives it another key.")
+    # This one is a service of the cell, whose name is known.
     service = controller == BUDGET
     fields = {
-        "name": "check_sluice_dev_budget" if service else name,
+        "name": BUDGET_USER if service else name,
         "role": "service" if service else role,
         "namespaces": list(namespaces),
         "queues": list(queues),
@@ -132,6 +140,9 @@ def add(
         **{"maxPayload" if key == "max_payload" else key: value for key, value in more.items()},
     }
     user = msgspec.convert(fields, User)
+    if roles.user(user.name) is not None:
+        hint = "`sluice auth rotate` gives it another key."
+        raise CliError(f"there is a user {user.name} already", hint=hint)
     # Checked before a key is made of it.
     place.save(roles.put(user))
     place.save(roles.put(place.with_key(user)))
@@ -141,21 +152,29 @@ def add(
 @auth.command()
 @click.argument("name")
 @_place_option()
-@click.option("--host", "hosts", multiple=True, metavar="NAME", help="With NAME `tls`: the server's names.")
+@click.option(
+    "--host", "hosts", multiple=True, metavar="NAME", help="With NAME `tls`: the server's names, if others."
+)
 @_server_option()
 def rotate(name: str, directory: str, hosts: tuple[str, ...], server_pid: str | None) -> None:
     """Give a user another key; the earlier ones count until `sluice auth revoke NAME --old`.
 
-    Nobody has to be restarted: programs read their key whenever they connect. With `tls` for NAME the server
-    gets another certificate of the same authority.
+    Nobody has to be restarted: programs read their key whenever they connect, and try again for as long as
+    the server does not know it. With `tls` for NAME the server gets another certificate of the same
+    authority, for the names that it has.
+
+    \b
+    Examples:
+      sluice auth rotate scheduler --server-pid /run/nats.pid
+      sluice auth revoke scheduler --old --server-pid /run/nats.pid
+      sluice auth rotate tls
     """
     place = AuthPlace(Path(directory))
     roles = place.load()
     if name == "tls":
-        _certificates(place, roles.cell, (*hosts, *HOSTS))
+        place.certify(roles.cell, hosts)
         place.save(roles)
-        for line in reload(server_pid):
-            echo(line)
+        _reloaded(server_pid)
         return
     user = _known(roles, name)
     place.save(roles.put(place.with_key(user, keep=user.keys)))
@@ -168,7 +187,13 @@ def rotate(name: str, directory: str, hosts: tuple[str, ...], server_pid: str | 
 @click.option("--old", is_flag=True, help="Only its earlier keys; the newest one stays.")
 @_server_option()
 def revoke(name: str, directory: str, old: bool, server_pid: str | None) -> None:
-    """Take a user out, or only its earlier keys. Who is logged in with one loses its connection."""
+    """Take a user out, or only its earlier keys. Who is logged in with one loses its connection.
+
+    \b
+    Examples:
+      sluice auth revoke bob             bob is nobody any more
+      sluice auth revoke blue --old      after `sluice auth rotate blue`
+    """
     place = AuthPlace(Path(directory))
     roles = place.load()
     user = _known(roles, name)
@@ -176,15 +201,43 @@ def revoke(name: str, directory: str, old: bool, server_pid: str | None) -> None
         place.save(roles.put(msgspec.structs.replace(user, keys=user.keys[:1])))
     else:
         place.save(roles.without(name))
-        place.seed_file(name).unlink(missing_ok=True)
-    for line in reload(server_pid):
+        place.forget(name)
+    _reloaded(server_pid)
+
+
+@auth.command("reload")
+@_place_option()
+@click.option("--watch", is_flag=True, help="Go on for ever: tell it of each change.")
+@_server_option("The server's pid, or its pid file.")
+def reload_(directory: str, watch: bool, server_pid: str | None) -> None:
+    """Write what the server reads anew, of roles.yaml as it is now, and have it loaded.
+
+    For changes by hand, and after an update of Sluice, when functions need other rights. With --watch nothing
+    is written: it runs beside a server, and tells it whenever somebody else has changed the files.
+
+    \b
+    Examples:
+      sluice auth reload --server-pid /run/nats.pid
+      sluice auth reload --watch --dir /etc/nats/auth --server-pid /run/nats.pid
+    """
+    place = AuthPlace(Path(directory))
+    if not watch:
+        place.save(place.load())
+        _reloaded(server_pid)
+        return
+    if not server_pid:
+        raise CliError("whom to tell? --watch goes with --server-pid")
+    for line in reload_whenever_changed(place, server_pid):
         echo(line)
 
 
 @auth.command("list")
 @_place_option()
 def list_(directory: str) -> None:
-    """List who may log in, as what."""
+    """List who may log in, as what.
+
+    Two keys are one that is being replaced: `sluice auth revoke NAME --old` ends the older one.
+    """
     rows = [["NAME", "ROLE", "OF", "KEYS"]]
     for user in AuthPlace(Path(directory)).load().users:
         about = ", ".join(user.namespaces) or user.controller
@@ -200,6 +253,10 @@ def _known(roles: Roles, name: str) -> User:
 
 
 def _told(place: AuthPlace, name: str, server_pid: str | None) -> None:
-    echo(f"{place.seed_file(name)} is the key of {name}: SLUICE_CREDENTIALS names it where it is used.")
+    echo(f"{place.folder(name)} is for {name} alone: SLUICE_CREDENTIALS names key.nk where it is used.")
+    _reloaded(server_pid)
+
+
+def _reloaded(server_pid: str | None) -> None:
     for line in reload(server_pid):
         echo(line)

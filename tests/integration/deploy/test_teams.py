@@ -11,7 +11,8 @@ import pytest
 from sluice.events.codec import encode_message
 from sluice.log.errors import AppendRefusedError, LogUnavailableError
 from sluice.sdk import AsyncClient, NotPublishedError
-from tests.support.waiting import eventually
+from tests.support.command import sluice
+from tests.support.waiting import eventually, wait_until
 
 from .secured import SecuredCell
 
@@ -96,6 +97,21 @@ async def test_a_job_goes_to_the_teams_own_queues_only(cell: SecuredCell) -> Non
             await red.submit(manifest("red", "a", "gold"))
     seqs = await told(cell, "red.a", "red-dev.a", "red-dev.b", "red.c", "red-dev.c")
     assert [bool(seq) for seq in seqs] == [True, True, True, False, False]
+
+
+def test_a_team_need_not_name_its_namespace(cell: SecuredCell) -> None:
+    """Its first one is meant, unless another is named; by SLUICE_NAMESPACE, too."""
+    url, _, files = cell.url("red").partition("?")
+    seed, ca = (part.partition("=")[2] for part in files.split("&"))
+    env = {"SLUICE_CREDENTIALS": seed, "SLUICE_CA": ca, "COLUMNS": "200"}
+    job = ("--server", url, "submit", "-q", "batch", "--name", "unnamed", "--", "true")
+    assert sluice(*job, env=env).code == 0
+    assert sluice(*job, env=env | {"SLUICE_NAMESPACE": "red-dev"}).code == 0
+    assert sluice(*job, env=env | {"SLUICE_NAMESPACE": "default"}).code != 0
+    wait_until(lambda: "unnamed" in sluice("--server", url, "get", "jobs", env=env).out)
+    items = cell.sluice("admin", "get", "jobs", "-A", "-o", "json").json["items"]
+    found = {item["metadata"]["namespace"] for item in items if item["metadata"]["name"] == "unnamed"}
+    assert found == {"red", "red-dev"}
 
 
 async def test_a_queue_cannot_be_hidden(cell: SecuredCell) -> None:

@@ -1,6 +1,8 @@
 """Arguments as kubectl takes them: `TYPE NAME...`, `TYPE/NAME...`, `TYPE,TYPE`; and shared options."""
 
+import os
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
@@ -49,16 +51,25 @@ def _types_hint() -> str:
     return "Types: " + ", ".join(resource.plural for resource in RESOURCES)
 
 
+def own_namespace() -> str:
+    """Return the first namespace of the user whose key is used, as `sluice auth` wrote it beside the key."""
+    try:
+        text = Path(os.environ["SLUICE_CREDENTIALS"]).with_name("namespace").read_text()
+    except (KeyError, OSError, ValueError):
+        return "default"
+    return text.strip() or "default"
+
+
 def namespace_option() -> Decorator:
-    """`-n`, with SLUICE_NAMESPACE behind it."""
+    """`-n`, with SLUICE_NAMESPACE behind it, and behind that the first one of the user."""
     return click.option(
         "-n",
         "--namespace",
-        default="default",
+        default=own_namespace,
         envvar="SLUICE_NAMESPACE",
         metavar="NS",
         shell_complete=complete_namespaces,
-        help="Namespace (default: default; SLUICE_NAMESPACE sets another).",
+        help="Namespace (default: SLUICE_NAMESPACE, the first of the user's key, or default).",
     )
 
 

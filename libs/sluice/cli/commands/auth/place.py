@@ -4,7 +4,8 @@ auth/public/            for the server and the gate: roles.yaml, the one file th
                         public keys, and users.conf, which is made of it for the server. For everybody:
                         ca.pem. No secrets
 auth/server/            for the server: its certificate, server.pem, and server.key
-auth/keys/NAME/         for that user: its key, key.nk, and ca.pem, by which it knows the server
+auth/keys/NAME/         for that user: its key, key.nk, and ca.pem, by which it knows the server; of a team
+                        or a pool namespace, the first one, which `sluice` takes where none is named
 auth/ca/                for nobody: ca.key makes certificates of servers
 
 They are mounted as folders: files in them are replaced, and a mounted file would stay the old one.
@@ -124,7 +125,10 @@ class AuthPlace:
 
     def with_key(self, user: User, *, keep: Sequence[str] = ()) -> User:
         """Return *user* with a new key, in front of those that are kept."""
-        return msgspec.structs.replace(user, keys=[self.new_key(user.name), *keep])
+        key = self.new_key(user.name)
+        if user.namespaces:
+            _replace(self.folder(user.name) / "namespace", f"{user.namespaces[0]}\n")
+        return msgspec.structs.replace(user, keys=[key, *keep])
 
     def forget(self, name: str) -> None:
         """Remove what a user was given."""

@@ -50,7 +50,7 @@ HOLDING: Final = frozenset(
 
 REQUEUING_LIMIT_MESSAGE: Final = "exceeding the maximum number of re-queuing retries"
 MAXIMUM_EXECUTION_TIME_MESSAGE: Final = "exceeding the maximum execution time"
-DEACTIVATED_MESSAGE: Final = "The workload is deactivated"
+_DEACTIVATED_MESSAGE: Final = "The workload is deactivated"
 
 
 def must_race_message(cluster_queue: str) -> str:
@@ -60,7 +60,7 @@ def must_race_message(cluster_queue: str) -> str:
 
 def deactivation_message(cause_message: str) -> str:
     """Return the message of Evicted/Deactivated; *cause_message* '' means that a user gave no reason."""
-    return f"{DEACTIVATED_MESSAGE} due to {cause_message}" if cause_message else DEACTIVATED_MESSAGE
+    return f"{_DEACTIVATED_MESSAGE} due to {cause_message}" if cause_message else _DEACTIVATED_MESSAGE
 
 
 def condition_reason(reason: str, underlying_cause: str) -> str:

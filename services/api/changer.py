@@ -15,8 +15,7 @@ from sluice.log.errors import MessageTooLargeError, StaleSequenceError
 from sluice.log.runtime.clock import LogTime, wall_clock
 from sluice.log.writer import CommitWriter, Written
 from sluice.protocol.query import ApplyRequest, ChangeAnswer, DeleteRequest, Result, Status
-
-from .follower import Follower
+from sluice.readmodel.follower import Follower
 
 ATTEMPTS = 50
 """How often a request may be overtaken by another replica's commit before it is given up."""

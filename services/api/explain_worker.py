@@ -6,14 +6,13 @@ import msgspec
 
 from sluice.cli.cell.live_source import live_source
 from sluice.cli.kit.settings import Settings
-from sluice.cli.kit.why_text import plain_words
 from sluice.protocol.query import WhyAnswer
+from sluice.readmodel.scope import hidden
 from sluice.replay.explain.others import others_at
 from sluice.replay.explain.why import explain
+from sluice.replay.explain.why_text import plain_words
 from sluice.replay.source.errors import UnknownWorkloadError
 from sluice.replay.source.time_travel import scheduler_at
-
-from .scope import hidden
 
 __all__ = ["Answer", "Question"]
 

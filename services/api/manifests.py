@@ -13,8 +13,7 @@ from sluice.events.codec import decode_message
 from sluice.log.nats import jetstream_api
 from sluice.log.nats.jetstream import JetStreamLog
 from sluice.protocol.query import Object
-
-from .world import World
+from sluice.readmodel.world import World
 
 
 async def with_spec(world: World, log: JetStreamLog, obj: Object) -> Object:

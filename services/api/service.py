@@ -32,16 +32,16 @@ from sluice.protocol.query import (
     WhyRequest,
     WriterHead,
 )
+from sluice.readmodel import queries
+from sluice.readmodel.follower import Follower
+from sluice.readmodel.objects import UnknownKindError, render
+from sluice.readmodel.scope import ForbiddenError, check
+from sluice.readmodel.selector import SelectorError
 
-from . import queries
 from .changer import Changer, OvertakenError
 from .config import Config
 from .explainer import BusyError, Explainer, UnknownError
-from .follower import Follower
 from .manifests import with_spec
-from .objects import UnknownKindError, render
-from .scope import ForbiddenError, check
-from .selector import SelectorError
 
 SAVE_TIMEOUT_S = 4.0
 

@@ -23,7 +23,7 @@ from sluice.log.fold import Fold
 from sluice.log.nats.blocking import BulkReader
 from sluice.log.runtime import gc_tuning
 from sluice.protocol.subjects import COMMITS, OUTSIDE
-from sluice.services.api.world import World
+from sluice.readmodel.world import World
 from tests.support.system import ROOT
 
 from .recorded_log import EVENTS, recorded

@@ -17,8 +17,8 @@ from sluice.log.nats.objects import ObjectBucket
 from sluice.log.runtime.projection import Projection
 from sluice.log.runtime.snapshot import Snapshots
 from sluice.protocol.query import ListAnswer, ListRequest
-from sluice.services.api.queries import list_objects
-from sluice.services.api.world import World as ApiWorld
+from sluice.readmodel.queries import list_objects
+from sluice.readmodel.world import World as ApiWorld
 from tests.support.system import System
 from tests.support.verify import entries_for
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sluice.services.api import selector
-from sluice.services.api.selector import SelectorError, parse_labels
+from sluice.readmodel import selector
+from sluice.readmodel.selector import SelectorError, parse_labels
 from tests.support.examples import examples
 from tests.support.readers import READERS, SHAPES, read
 

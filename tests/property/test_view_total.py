@@ -21,10 +21,10 @@ from sluice.events.slices import JobReference, WorkloadCreated, WorkloadRecord
 from sluice.events.variants import VariantCreated
 from sluice.log.contract import Entry
 from sluice.protocol.query import HistoryRequest
-from sluice.services.api import snapshot
-from sluice.services.api.objects import READ_KINDS, keys, render
-from sluice.services.api.queries import history, waiting_first
-from sluice.services.api.world import World
+from sluice.readmodel import snapshot
+from sluice.readmodel.objects import READ_KINDS, keys, render
+from sluice.readmodel.queries import history, waiting_first
+from sluice.readmodel.world import World
 from tests.support.examples import examples
 from tests.support.family_world import cluster_queue, configuration, flavor, local_queue
 from tests.support.objects import applied, defaulted

@@ -12,7 +12,6 @@ import msgspec
 
 from sluice.cli.commands.objects.describe import lines_of
 from sluice.cli.kit.resources import RESOURCES
-from sluice.cli.kit.why_text import plain_words
 from sluice.core.scheduler.decider import Scheduler
 from sluice.core.slices.submission import parse, read
 from sluice.events.ids import uid
@@ -20,11 +19,12 @@ from sluice.events.slices import WorkloadCreated, WorkloadRecord
 from sluice.log.contract import Entry
 from sluice.protocol.query import HistoryRequest, ListAnswer, ListRequest, Object
 from sluice.protocol.subjects import COMMITS
+from sluice.readmodel import queries, snapshot
+from sluice.readmodel.world import World
 from sluice.replay.explain import racing_sandbox
 from sluice.replay.explain.sandbox import Laboratory
 from sluice.replay.explain.why import Others, explain
-from sluice.services.api import queries, snapshot
-from sluice.services.api.world import World
+from sluice.replay.explain.why_text import plain_words
 
 from .log import steps_of
 

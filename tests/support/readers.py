@@ -35,11 +35,11 @@ from sluice.log.runtime import lease, snapshot
 from sluice.log.runtime.presence import names_of
 from sluice.protocol.heartbeats import heartbeat_of
 from sluice.protocol.subjects import job_of, nobody_reads
+from sluice.readmodel import selector
+from sluice.readmodel.world import World
 from sluice.replay.source import json_lines, log_file, partial_decode
 from sluice.sdk import _questions
 from sluice.sdk.checks import _lease, _verdict_messages
-from sluice.services.api import selector
-from sluice.services.api.world import World
 
 Reader = Callable[[bytes], object]
 

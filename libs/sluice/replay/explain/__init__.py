@@ -2,12 +2,11 @@
 
 __all__ = [
     "activity",
-    "checks",
     "executors",
     "others",
     "racing_sandbox",
-    "report",
     "resize",
     "sandbox",
     "why",
+    "why_text",
 ]

@@ -57,6 +57,3 @@ def checks_of(state: State, key: str) -> list[CheckNote]:
             )
         )
     return found
-
-
-__all__ = ["CheckNote"]

@@ -89,6 +89,3 @@ class Report:
 
     def plain(self) -> dict[str, Any]:
         return asdict(self)
-
-
-__all__ = ["Candidate", "Report"]

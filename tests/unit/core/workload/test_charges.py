@@ -6,8 +6,8 @@ import pytest
 
 from sluice.cli.commands.objects.describe_jobs import _assignment
 from sluice.core.budgets.consumption import Consumption, dump, load
-from sluice.services.api.objects import render
-from sluice.services.api.world import World
+from sluice.readmodel.objects import render
+from sluice.readmodel.world import World
 from tests.support.elastic_cell import Cell
 
 

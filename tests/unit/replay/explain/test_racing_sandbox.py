@@ -5,13 +5,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from sluice.cli.kit.why_text import plain_words
 from sluice.events.slices import WorkloadRecord
 from sluice.replay.explain.executors import Executors
 from sluice.replay.explain.racing_sandbox import Race, policy_for
 from sluice.replay.explain.report import Report
 from sluice.replay.explain.sandbox import Outcome
 from sluice.replay.explain.why import Others, explain
+from sluice.replay.explain.why_text import plain_words
 from sluice.replay.source.source import ListSource
 from sluice.replay.source.time_travel import scheduler_at, variants_at
 from tests.support.family_world import FamilyWorld, cell, cluster_queue, local_queue

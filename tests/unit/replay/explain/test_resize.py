@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from sluice.cli.kit.why_text import plain_words
 from sluice.events.base import JobKey
 from sluice.replay.explain.why import explain
+from sluice.replay.explain.why_text import plain_words
 from sluice.replay.source import json_lines
 from sluice.replay.source.source import ListSource
 from sluice.replay.source.time_travel import scheduler_at

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from sluice.api.labels import ALLOWED_RESOURCE_FLAVORS
-from sluice.cli.kit.why_text import plain_words
 from sluice.core.views import why_pending
 from sluice.core.views.present.times import timestamp
 from sluice.core.workload.pending_reasons import BEHIND, OVER
@@ -14,6 +13,7 @@ from sluice.core.world.variants import BETTER_ADMITTED, MAY_PREEMPT, why_barred
 from sluice.events.base import JobKey, WorkloadKey
 from sluice.events.scheduler import FlavorScanAdvanced
 from sluice.replay.explain.report import Report
+from sluice.replay.explain.why_text import plain_words
 from tests.support.elastic_cell import Cell
 from tests.support.explained import explained, shown
 from tests.support.family_world import (

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from sluice.cli.kit.why_text import plain_words
+from sluice.replay.explain.why_text import plain_words
 from tests.support.explained import explained
 from tests.support.family_world import (
     FamilyWorld,

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
-from sluice.cli.kit.why_text import plain_words
 from sluice.events.codec import rfc3339
 from sluice.events.scheduler import QuotaReserved
 from sluice.replay.explain.executors import Executors
 from sluice.replay.explain.why import Others, explain
+from sluice.replay.explain.why_text import plain_words
 from sluice.replay.source import json_lines
 from sluice.replay.source.source import ListSource
 from sluice.replay.source.time_travel import scheduler_at

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from sluice.cli.kit.why_text import plain_words
 from sluice.core.views import why_pending
 from sluice.events.base import JobKey, WorkloadKey
 from sluice.replay.explain.report import Report
+from sluice.replay.explain.why_text import plain_words
 from tests.support.elastic_cell import Cell
 from tests.support.explained import explained, shown
 from tests.support.family_world import FamilyWorld, cell, cluster_queue, configuration, job, local_queue

@@ -2,12 +2,12 @@
 
 import pytest
 
-from sluice.cli.kit.why_text import plain_words
 from sluice.events.scheduler import BlockedOnPreemptionGates
 from sluice.replay.explain import sandbox
 from sluice.replay.explain.candidates import NOT_ENOUGH
 from sluice.replay.explain.report import Report
 from sluice.replay.explain.why import Others, explain
+from sluice.replay.explain.why_text import plain_words
 from sluice.replay.source.errors import UnknownWorkloadError
 from sluice.replay.source.source import FileSource, ListSource
 from sluice.replay.source.time_travel import checks_at, scheduler_at, variants_at

@@ -18,6 +18,8 @@ from sluice.core.views.lazy_dict import as_stored
 from sluice.events.base import Event, Micros
 from sluice.log.cell import CellFold, CellState
 from sluice.log.contract import Entry
+from sluice.readmodel.objects import render
+from sluice.readmodel.world import World
 from sluice.replay.history.stepper import Film, Place, _of_entry
 from sluice.replay.source.errors import UnknownNameError
 from sluice.replay.source.source import FileSource, ListSource
@@ -26,8 +28,6 @@ from sluice.replay.views.describe import SECTIONS, about, known_names, picture
 from sluice.replay.views.diff import COMPARED, changes, differences
 from sluice.replay.views.diff import whole as all_of
 from sluice.replay.views.overview import both, look, look_at
-from sluice.services.api.objects import render
-from sluice.services.api.world import World
 from tests.support.family_world import cell, cluster_queue
 from tests.support.runs import cell_at
 from tests.unit.replay.extract.test_extract import incident

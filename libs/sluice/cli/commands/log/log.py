@@ -14,7 +14,6 @@ from sluice.cli.cell.client import find_target
 from sluice.cli.cell.log_reader import open_log
 from sluice.cli.kit.durations import clock
 from sluice.cli.kit.errors import CliError
-from sluice.cli.kit.event_text import describe, subject_of
 from sluice.cli.kit.options import Decorator
 from sluice.cli.kit.output import to_yaml
 from sluice.cli.kit.settings import Settings
@@ -26,6 +25,7 @@ from sluice.log.contract import Entry
 from sluice.log.errors import EventLogError
 from sluice.log.nats.jetstream import JetStreamLog
 from sluice.protocol.subjects import COMMITS, OUTSIDE, names, nobody_reads
+from sluice.replay.history.event_text import describe, subject_of
 
 ALL = (*OUTSIDE, *COMMITS)
 _REFUSALS = frozenset(kind.__name__ for kind in REFUSALS)

@@ -16,12 +16,12 @@ from sluice.cli.kit.columns import (
 )
 from sluice.cli.kit.describe_format import Lines, conditions, field, omitted
 from sluice.cli.kit.durations import age, clock, precise
-from sluice.cli.kit.event_text import describe as in_words
 from sluice.cli.kit.table import Column, render
 from sluice.core.workload.charges import size_text
 from sluice.core.workload.reasons import FLAVOR_MIGRATION
 from sluice.core.world.inadmissible import without_other_flavors
 from sluice.protocol.query import HistoryRequest, Object
+from sluice.replay.history.event_text import describe as in_words
 
 
 async def job_lines(api: Api, obj: Object) -> Lines:

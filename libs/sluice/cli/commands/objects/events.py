@@ -9,11 +9,11 @@ from sluice.cli.kit.columns import dig
 from sluice.cli.kit.describe_format import omitted
 from sluice.cli.kit.durations import clock
 from sluice.cli.kit.errors import CliError
-from sluice.cli.kit.event_text import describe
 from sluice.cli.kit.resources import resource_named
 from sluice.cli.kit.table import Column, render
 from sluice.cli.kit.terminal import echo
 from sluice.protocol.query import HistoryRequest, Object
+from sluice.replay.history.event_text import describe
 
 from .get import existing
 

@@ -12,11 +12,11 @@ from sluice.cli.kit.output import to_yaml
 from sluice.cli.kit.state_tables import state_lines
 from sluice.cli.kit.suggest import did_you_mean
 from sluice.cli.kit.terminal import echo, style
-from sluice.cli.kit.why_text import plain_words
 from sluice.core.scheduler.state import SchedulerState
 from sluice.log.fold import Fold
 from sluice.replay.explain.executors import Executors
 from sluice.replay.explain.why import Others, explain
+from sluice.replay.explain.why_text import plain_words
 from sluice.replay.history.stepper import Film, Frame, Line, Place
 from sluice.replay.source.errors import UnknownNameError, UnknownWorkloadError
 from sluice.replay.source.source import Source

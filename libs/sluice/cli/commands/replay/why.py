@@ -22,12 +22,10 @@ from sluice.cli.cell.log_options import (
 from sluice.cli.cell.selectors import namespace_option
 from sluice.cli.kit.durations import utc
 from sluice.cli.kit.errors import EXIT_UNAVAILABLE, EXIT_USAGE, CliError
-from sluice.cli.kit.event_text import describe, subject_of
 from sluice.cli.kit.files import read_plain
 from sluice.cli.kit.suggest import did_you_mean
 from sluice.cli.kit.table import one_line
 from sluice.cli.kit.terminal import echo
-from sluice.cli.kit.why_text import plain_words
 from sluice.core.scheduler.state import SchedulerState
 from sluice.core.slices.completions import left_in
 from sluice.core.slices.decider import SliceAggregator
@@ -49,8 +47,10 @@ from sluice.replay.explain.activity import queue_words
 from sluice.replay.explain.others import others_at
 from sluice.replay.explain.sandbox import Laboratory, Outcome
 from sluice.replay.explain.why import explain, find
+from sluice.replay.explain.why_text import plain_words
 from sluice.replay.history import causes
 from sluice.replay.history import trace as tracing
+from sluice.replay.history.event_text import describe, subject_of
 from sluice.replay.source.source import Source
 from sluice.replay.source.time_travel import (
     configured_at,

@@ -12,9 +12,9 @@ from sluice.core.views.totals import MIGRATED
 from sluice.events.base import JobKey, WorkloadKey
 from sluice.events.scheduler import ClusterQueueStatusChanged, Evicted
 from sluice.events.variants import ParentEvicted
+from sluice.readmodel.objects import keys, render
+from sluice.readmodel.world import World
 from sluice.replay.explain.why import explain
-from sluice.services.api.objects import keys, render
-from sluice.services.api.world import World
 from tests.support.family_world import FamilyWorld, cell, cluster_queue, local_queue
 from tests.support.memory_log import START
 from tests.support.objects import kueue_object, priority_class

@@ -3,9 +3,9 @@
 from typing import Any
 
 from sluice.core.views import notices
+from sluice.readmodel.objects import render
+from sluice.readmodel.world import World
 from sluice.replay.explain.why import explain
-from sluice.services.api.objects import render
-from sluice.services.api.world import World
 from tests.support.checked_cell import CheckedCell, checked_cell
 from tests.support.family_world import cluster_queue
 

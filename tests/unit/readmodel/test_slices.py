@@ -4,8 +4,8 @@ from datetime import datetime
 from unittest.mock import patch
 
 from sluice.cli.kit.columns import job_pods, job_reason, object_age, waited, waiting
-from sluice.services.api.objects import render
-from sluice.services.api.world import World
+from sluice.readmodel.objects import render
+from sluice.readmodel.world import World
 from tests.support.elastic_cell import Cell
 
 SECOND = 1_000_000

@@ -6,9 +6,9 @@ from sluice.events.codec import encode_message
 from sluice.log.cell import MAX_LOST
 from sluice.log.contract import Entry
 from sluice.protocol.subjects import presence_suffix
+from sluice.readmodel.objects import keys, render
+from sluice.readmodel.world import World
 from sluice.replay.views.describe import picture
-from sluice.services.api.objects import keys, render
-from sluice.services.api.world import World
 
 
 def said(seq: int, name: str, what: str, data: object, kind: str = "agent") -> Entry:

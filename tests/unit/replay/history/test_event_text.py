@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
-from sluice.cli.kit.event_text import describe, subject_of
 from sluice.contract.examples import example
 from sluice.events.catalogue import EVENTS
+from sluice.replay.history.event_text import describe, subject_of
 
 
 def plain(event):

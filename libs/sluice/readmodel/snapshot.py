@@ -32,7 +32,7 @@ _FOLD = 3
 
 _CELL = CellFold()
 
-log = structlog.get_logger("sluice.api.snapshot")
+log = structlog.get_logger("sluice.readmodel.snapshot")
 
 
 class Parts(NamedTuple):

@@ -7,6 +7,8 @@ from sluice.api.quantity import format_value
 from sluice.core.workload.charges import size_text
 from sluice.events.codec import rfc3339
 
+__all__ = ["describe", "subject_of"]
+
 Fields = Mapping[str, Any]
 
 

@@ -13,10 +13,10 @@ from sluice.core.views.present.times import timestamp
 from sluice.events.catalogue import EVENTS, REFUSALS
 from sluice.events.checks import CheckStateChanged
 from sluice.protocol.subjects import COMMITS
+from sluice.readmodel.objects import render
+from sluice.readmodel.world import World
 from sluice.replay.explain.checks import checks_of
 from sluice.replay.explain.why import explain
-from sluice.services.api.objects import render
-from sluice.services.api.world import World
 from tests.support.checked_cell import CheckedCell, checked_cell
 from tests.support.family_world import SECOND, cluster_queue, flavor, local_queue
 

@@ -22,7 +22,7 @@ from .changes import Changes
 from .jobs import FOLDS, Jobs
 from .touched import MARKS, STAY, Touched, queue_of
 
-log = structlog.get_logger("sluice.api.world")
+log = structlog.get_logger("sluice.readmodel.world")
 
 AGENT = "agent/"
 """What precedes the name of an agent in `CellState.presence`."""

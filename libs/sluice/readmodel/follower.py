@@ -19,7 +19,7 @@ SLICE_S = 0.02
 """Longest fold before others get their turn."""
 CHUNK = 64
 
-log = structlog.get_logger("sluice.api.follower")
+log = structlog.get_logger("sluice.readmodel.follower")
 
 
 class Follower:

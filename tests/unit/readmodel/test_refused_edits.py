@@ -6,9 +6,9 @@ from sluice.cli.commands.objects.describe_jobs import _refused
 from sluice.core.views import View
 from sluice.core.views import snapshot as views
 from sluice.protocol.query import HistoryRequest
-from sluice.services.api import queries
-from sluice.services.api.objects import render
-from sluice.services.api.world import World
+from sluice.readmodel import queries
+from sluice.readmodel.objects import render
+from sluice.readmodel.world import World
 from tests.support.elastic_cell import ELASTIC, Cell
 from tests.support.objects import OWN
 

@@ -11,12 +11,12 @@ from sluice.log.contract import Entry
 from sluice.log.fold import Fold
 from sluice.log.memory import MemoryLog
 from sluice.log.runtime.snapshot import Snapshots, spread
+from sluice.readmodel import snapshot
+from sluice.readmodel.follower import Follower
+from sluice.readmodel.objects import keys, render
+from sluice.readmodel.world import World
 from sluice.replay.source.source import Matcher
 from sluice.replay.source.time_travel import patterns_of
-from sluice.services.api import snapshot
-from sluice.services.api.follower import Follower
-from sluice.services.api.objects import keys, render
-from sluice.services.api.world import World
 from tests.bench.recorded import Recorder
 from tests.bench.scenario import BASELINE
 from tests.support.memory_store import MemoryStore

@@ -1,0 +1,1 @@
+"""The console: the cell and its past over HTTP, for browsers and for other programs."""

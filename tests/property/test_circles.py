@@ -15,12 +15,12 @@ import pytest
 
 from sluice.core.scheduler.decider import Scheduler
 from sluice.core.world.pending_preemptions import AFTER_CHECK
-from sluice.events.base import PodSet, WorkloadKey
+from sluice.events.base import Event, PodSet, WorkloadKey
 from sluice.events.checks import ChecksReady, PreemptionsAllowed
 from sluice.events.ids import uid
 from sluice.events.scheduler import Admitted, Preempted
 from sluice.events.slices import WorkloadCreated, WorkloadFinished, WorkloadRecord, WorkloadStopped
-from tests.support.scheduler_history import FLAVORS, SECOND, Player, Step, admission_check, applied
+from tests.support.scheduler_history import FLAVORS, SECOND, Player, admission_check, applied
 
 QUEUES = ("a", "b", "c", "d")
 ACTIONS = 25
@@ -111,9 +111,9 @@ class Crowd:
     def play(self, actions: int) -> None:
         for _ in range(actions):
             self.act()
-            before = len(self.player.log)
+            before = len(self.player.events(Admitted, Preempted))
             self.rest()
-            assert not (wrong := circles_in(self.player.log[before:])), wrong
+            assert not (wrong := circles_in(self.player.events(Admitted, Preempted)[before:])), wrong
 
     def act(self) -> None:
         workloads = self.player.state.world.workloads
@@ -194,24 +194,23 @@ class Crowd:
         raise AssertionError("preemptions go on and on")
 
 
-def circles_in(log: Iterable[object]) -> list[str]:
+def circles_in(events: Iterable[Event]) -> list[str]:
     """Return who preempts those that have preempted it, and who is preempted by another too often."""
     by: dict[WorkloadKey, set[WorkloadKey]] = {}
     times: Counter[tuple[WorkloadKey, WorkloadKey]] = Counter()
     wrong = []
-    for entry in log:
-        for event in entry.events if isinstance(entry, Step) else ():
-            if isinstance(event, Admitted):
-                for pair in [pair for pair in times if pair[0] == event.workload]:
-                    del times[pair]
-            if not isinstance(event, Preempted):
-                continue
-            by.setdefault(event.workload, set()).add(event.preemptor)
-            times[event.preemptor, event.workload] += 1
-            if event.workload in _before(by, event.preemptor):
-                wrong.append(f"{event.preemptor} preempts {event.workload}, which has preempted it")
-            if times[event.preemptor, event.workload] > TIMES:
-                wrong.append(f"{event.preemptor} preempts {event.workload} again and again")
+    for event in events:
+        if isinstance(event, Admitted):
+            for pair in [pair for pair in times if pair[0] == event.workload]:
+                del times[pair]
+        if not isinstance(event, Preempted):
+            continue
+        by.setdefault(event.workload, set()).add(event.preemptor)
+        times[event.preemptor, event.workload] += 1
+        if event.workload in _before(by, event.preemptor):
+            wrong.append(f"{event.preemptor} preempts {event.workload}, which has preempted it")
+        if times[event.preemptor, event.workload] > TIMES:
+            wrong.append(f"{event.preemptor} preempts {event.workload} again and again")
     return wrong
 
 

@@ -13,7 +13,7 @@ from sluice.events.scheduler import Admitted, QuotaReleased
 from tests.support.elastic_cell import Cell
 from tests.support.examples import examples
 from tests.support.memory_log import START
-from tests.support.scheduler_history import Input, play
+from tests.support.scheduler_history import play
 
 from .test_elastic import JOBS, STEPS
 from .test_elastic import cell as elastic_cell
@@ -88,13 +88,7 @@ def check(log: Timed, data: st.DataObject) -> None:
 @given(st.data())
 def test_with_preemption_checks_and_edits(data: st.DataObject) -> None:
     player = play(data, data.draw(st.integers(1, 12)))
-    log: Timed = []
-    for entry in player.log:
-        if isinstance(entry, Input):
-            log.append((entry.event, entry.seq, entry.at * SLOW))
-        else:
-            log += [(event, entry.upto, entry.at * SLOW) for event in entry.events]
-    check(log, data)
+    check([(event, part.upto, part.at * SLOW) for part in player.parts() for event in part.events], data)
 
 
 @RANDOM

@@ -61,7 +61,7 @@ class Limited(World):
             self._happens(what, name, given)
 
     def drop(self, name: str) -> None:
-        self.fold(ObjectDeleted(cause=0, kind="LimitRange", name=name, namespace="default"))
+        self.put(ObjectDeleted(cause=0, kind="LimitRange", name=name, namespace="default"))
         self.settle()
 
     def _submit(self, name: str, resources: dict[str, Any]) -> None:

@@ -15,7 +15,6 @@ from sluice.events.scheduler import PendingPreemptionsIssued, Preempted, QuotaRe
 from sluice.events.slices import WorkloadStopped
 from tests.support.contended_history import Contended
 from tests.support.examples import examples
-from tests.support.scheduler_history import Input
 from tests.support.shown_usage import wrong_usage
 from tests.support.view_invariants import violations
 
@@ -39,20 +38,16 @@ def test_nobody_is_preempted_before_checks_allow_it(seed: int, actions: int) -> 
     state = Scheduler().initial()
     allowed: dict[str, None] = {}
     edited = False
-    for entry in player.log:
-        if isinstance(entry, Input):
-            event = entry.event
-            edited = edited or isinstance(event, ObjectApplied | ObjectDeleted)
-            if isinstance(event, PreemptionsAllowed | ChecksReady):
-                allowed[event.workload] = None
-            Scheduler().apply(state, event, entry.seq, entry.at)
-            continue
+    for entry in player.parts():
         # Where nobody is left to preempt, nobody need allow it.
         issued = [e.workload for e in entry.events if isinstance(e, PendingPreemptionsIssued) and e.victims]
         promised = [
             e.workload for e in entry.events if isinstance(e, QuotaReserved) and e.preemptions_pending
         ]
         for event in entry.events:
+            edited = edited or isinstance(event, ObjectApplied | ObjectDeleted)
+            if isinstance(event, PreemptionsAllowed | ChecksReady):
+                allowed[event.workload] = None
             if isinstance(event, Preempted):
                 victim = state.world.workloads[event.workload]
                 assert event.preemptor not in promised or victim.admitted_at is None
@@ -73,9 +68,9 @@ def test_people_are_shown_what_is_promised_apart_from_what_is_used(seed: int, ac
     player = Contended(seed).play(actions)
     scheduler, view = Scheduler(), View()
     state = scheduler.initial()
-    for entry in player.log:
-        for event in (entry.event,) if isinstance(entry, Input) else entry.events:
-            scheduler.apply(state, event, entry.seq if isinstance(entry, Input) else entry.upto, entry.at)
+    for entry in player.parts():
+        for event in entry.events:
+            scheduler.apply(state, event, entry.upto, entry.at)
             view.apply(event, entry.seq, entry.at)
         assert not (wrong := [*wrong_usage(view, state), *violations(view)]), wrong
 

@@ -130,7 +130,7 @@ def told(cell: Cell) -> tuple[list[Event], int]:
     """Settle; return all that was decided, and in how many steps."""
     found: list[Event] = []
     for steps in range(1000):
-        events = cell.decide()
+        events = cell.decide_once()
         if not events:
             return found, steps
         assert step_size.fits(events) or len(events) <= 3, [type(event).__name__ for event in events]
@@ -172,7 +172,7 @@ def test_nobody_takes_what_it_waits_for_in_between() -> None:
     cell = full(["a", "b"], 30)
     told(cell)
     cell.submit("large", "a", cpu=20, priority=10)
-    first = cell.decide()
+    first = cell.decide_once()
     cell.stopped(*evicted(first))
     cell.submit("small", "a", priority=5)
     events = [*first, *told(cell)[0]]
@@ -215,7 +215,7 @@ def test_a_queue_that_is_drained() -> None:
 def test_pending_preemptions_of_very_many() -> None:
     """AC6: they are issued with the last victim that is told; when all have gone the claimant is admitted."""
     cell = Cell()
-    cell.apply(
+    cell.configure(
         "AdmissionCheck", "late", {"controllerName": "c", "preemptionPolicy": "AfterCheckPassedOrOnDemand"}
     )
     checks: dict[str, Any] = {"admissionChecksStrategy": {"admissionChecks": [{"name": "late"}]}}

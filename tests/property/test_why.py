@@ -109,7 +109,7 @@ def test_what_pending_preemptions_take_and_hold_back():
     passed, behind = 0, 0
     for seed in range(60):
         fold = Fold(Scheduler())
-        source = ListSource(Contended(seed).play(30).entries())
+        source = ListSource(Contended(seed).play(30).log)
         for seq, _ in steps(source, fold, source.end):
             world = fold.state.world
             if not world.pending_preemptions or seq % 2:

@@ -8,7 +8,7 @@ class Bank(World):
 decide; `settle` lets all of them, until nobody has anything to say; `verify` decides the whole log again.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -16,6 +16,7 @@ from sluice.core.decision_loop import settle
 from sluice.core.scheduler.invariants import reservation_violations, violations
 from sluice.core.slices.dispatch import dispatch_entry
 from sluice.events.base import Event, JobKey, Micros
+from sluice.events.catalogue import writer_of
 from sluice.events.codec import decode_commit, encode_commit, encode_message
 from sluice.events.commit import Step
 from sluice.events.config import ObjectDeleted
@@ -102,9 +103,17 @@ class World:
         self.tell("config", *(applied(defaulted(manifest)) for manifest in manifests))
         return self
 
-    def configure(self, kind: str, name: str, spec: Mapping[str, Any] | None = None) -> Self:
-        self.apply(kueue_object(kind, name, spec))
-        return self
+    def configure(
+        self,
+        kind: str,
+        name: str,
+        spec: Mapping[str, Any] | None = None,
+        namespace: str = "",
+        labels: Mapping[str, str] | None = None,
+    ) -> Self:
+        manifest = kueue_object(kind, name, spec, namespace=namespace)
+        manifest["metadata"] |= {"labels": labels} if labels else {}
+        return self.apply(manifest)
 
     def delete(self, kind: str, name: str, namespace: str = "") -> Self:
         """Delete configuration, whoever uses it."""
@@ -143,7 +152,13 @@ class World:
 
     def decide(self, service: Service) -> list[Step]:
         """Decide until nothing follows, and check the scheduler on the way."""
-        decider, state, steps = service.decider, service.state, []
+        steps = list(self.steps_of(service))
+        if service.decider.writer == "scheduler":
+            assert not violations(service.state), violations(service.state)
+        return steps
+
+    def steps_of(self, service: Service) -> Iterator[Step]:
+        decider, state = service.decider, service.state
         schedules = decider.writer == "scheduler"
 
         def checked(event: Event) -> None:
@@ -152,10 +167,8 @@ class World:
                 self.check_decided(state, event)
 
         for step in settle(decider, state, service.upto, self.now, most=500, folded=checked):
-            steps.append(step)
             self.check_step()
-        assert not schedules or not violations(state), violations(state)
-        return steps
+            yield step
 
     def check_decided(self, state: Any, event: Event) -> None:
         """Hold what must be true after each *event* of the scheduler."""
@@ -241,3 +254,59 @@ class World:
         if {"slices", "scheduler"} <= self.services.keys():
             # What the test plays of these two need not hold together.
             assert not (wrong := wrong_with(self.log, writers=tuple(self.services))), wrong
+
+
+class Alone(World):
+    """One decider, its neighbours played by the test: what comes in is folded at once."""
+
+    @property
+    def service(self) -> Service:
+        [service] = self.services.values()
+        return service
+
+    @property
+    def state(self) -> Any:
+        return self.service.state
+
+    @property
+    def seq(self) -> int:
+        """Return the sequence of the last message that it has folded."""
+        return self.service.upto
+
+    def deadline(self) -> Micros | None:
+        """Return when it wakes by itself."""
+        return self.service.decider.deadline(self.state)
+
+    def append(self, suffix: str, payload: bytes) -> int:
+        seq = super().append(suffix, payload)
+        if suffix != self.service.decider.writer:
+            self.service.fold(self.log)
+            assert self.seq == seq, f"{suffix} is not read"
+        return seq
+
+    def put(self, *events: Event) -> Self:
+        """Let other services say something, or have the decider itself said it, and decide nothing yet."""
+        for event in events:
+            self.tell(writer := writer_of(type(event)), event)
+            if writer == self.service.decider.writer:
+                self.service.decider.apply(self.state, event, self.seq, self.now)
+        return self
+
+    def settle(self, seconds: float = 0) -> list[Event]:
+        """Decide until nothing follows; return all events."""
+        self.now += int(seconds * SECOND)
+        return self.step(self.service.decider.writer)
+
+    def decide_once(self) -> list[Event]:
+        """Take one step."""
+        step = next(self.steps_of(self.service), None)
+        if step is None:
+            return []
+        self.commit(self.service.decider.writer, [step])
+        return list(step.events)
+
+    def restart(self) -> None:
+        """Go on with the snapshot, which comes out of its successor as it went in."""
+        before = self.service.decider.dump(self.state)
+        self.service.restart()
+        assert self.service.decider.dump(self.state) == before

@@ -18,9 +18,9 @@ CLASS = "kueue.x-k8s.io/priority-class"
 def kueue_object(
     kind: str, name: str, spec: Mapping[str, Any] | None = None, *, namespace: str = ""
 ) -> dict[str, Any]:
-    """Return an object of Kueue's API; a Configuration, which is our own, too."""
+    """Return an object of Kueue's API; a Configuration, which is our own, or a Namespace, too."""
     metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
-    version = OWN if kind == "Configuration" else API_VERSION
+    version = {"Configuration": OWN, "Namespace": "v1"}.get(kind, API_VERSION)
     return {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec or {}}
 
 

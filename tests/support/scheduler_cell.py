@@ -1,15 +1,13 @@
 """A small cell to test the scheduler with: configure, submit, let things happen, read the events."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
-from sluice.core.decision_loop import settle, step
 from sluice.core.scheduler.decider import Scheduler
-from sluice.core.scheduler.invariants import reservation_violations, violations
 from sluice.core.scheduler.state import SchedulerState
 from sluice.core.world.workload import Workload
 from sluice.events.base import Event, Micros, PodSet, WorkloadKey
-from sluice.events.config import ObjectDeleted
 from sluice.events.ids import uid
 from sluice.events.scheduler import (
     Admitted,
@@ -19,38 +17,29 @@ from sluice.events.scheduler import (
     WorkloadsParked,
 )
 from sluice.events.slices import WorkloadCreated, WorkloadFinished, WorkloadRecord, WorkloadStopped
-from tests.support.objects import applied, resource_group
 
-SECOND = 1_000_000
+from .memory_log import SECOND, Alone
+from .objects import resource_group
+
 RECLAIMS = {"reclaimWithinCohort": "Any", "withinClusterQueue": "LowerPriority"}
 
 
-class Cell:
-    """Folds what it is told, decides until settled, and checks every invariant on the way."""
+@dataclass
+class Cell(Alone):
+    """The scheduler, told what the api service and the slice-aggregator say."""
 
-    def __init__(self) -> None:
-        self.scheduler = Scheduler()
-        self.state: SchedulerState = self.scheduler.initial()
-        self.seq = 0
-        self.now: Micros = SECOND
-        self.number = 0
+    now: Micros = SECOND
+    number: int = 0
+
+    def __post_init__(self) -> None:
+        self.serve(Scheduler())
+
+    @property
+    def state(self) -> SchedulerState:
+        found: SchedulerState = self.service.state
+        return found
 
     # Configuration
-
-    def apply(
-        self,
-        kind: str,
-        name: str,
-        spec: Mapping[str, Any],
-        namespace: str = "",
-        labels: Mapping[str, str] | None = None,
-    ) -> Self:
-        metadata = {"name": name, "namespace": namespace, "labels": labels or {}}
-        return self.put(applied({"kind": kind, "metadata": metadata, "spec": spec}))
-
-    def delete(self, kind: str, name: str, namespace: str = "") -> Self:
-        self.put(ObjectDeleted(cause=0, kind=kind, name=name, namespace=namespace))
-        return self
 
     def queue(
         self,
@@ -65,16 +54,15 @@ class Cell:
         """A cluster queue, the flavors that it names, and a local queue `ns/<name>`."""
         flavors = {"default": cpu} if isinstance(cpu, int) else cpu
         for flavor in flavors:
-            self.apply("ResourceFlavor", flavor, {})
+            self.configure("ResourceFlavor", flavor, {})
         group = resource_group(flavors, borrowingLimit=borrow, lendingLimit=lend)
         whole = {"cohortName": cohort, "namespaceSelector": {}, "resourceGroups": [group], **spec}
-        self.apply("ClusterQueue", name, whole)
-        self.apply("LocalQueue", name, {"clusterQueue": name}, "ns")
+        self.configure("ClusterQueue", name, whole)
+        self.configure("LocalQueue", name, {"clusterQueue": name}, "ns")
         return self
 
     def settings(self, **spec: Any) -> Self:
-        self.apply("Configuration", "default", spec)
-        return self
+        return self.configure("Configuration", "default", spec)
 
     # Workloads
 
@@ -94,39 +82,13 @@ class Cell:
             priority=priority,
             **fields,
         )
-        self.put(WorkloadCreated(cause=0, workload=record))
-        return self
+        return self.put(WorkloadCreated(cause=0, workload=record))
 
     def finish(self, *names: str) -> Self:
-        for name in names:
-            self.put(WorkloadFinished(cause=0, workload=key(name)))
-        return self
+        return self.put(*(WorkloadFinished(cause=0, workload=key(name)) for name in names))
 
     def stopped(self, *names: str) -> Self:
-        for name in names:
-            self.put(WorkloadStopped(cause=0, workload=key(name)))
-        return self
-
-    def put(self, event: Event) -> Self:
-        self.seq += 1
-        self.scheduler.apply(self.state, event, self.seq, self.now)
-        return self
-
-    # Deciding
-
-    def decide(self) -> Sequence[Event]:
-        """Take one step."""
-        return step(self.scheduler, self.state, self.seq, self.now, self._checked)
-
-    def _checked(self, event: Event) -> None:
-        assert not reservation_violations(self.state, event)
-
-    def settle(self) -> list[Event]:
-        """Decide until nothing follows, and return everything that was decided."""
-        steps = settle(self.scheduler, self.state, self.seq, self.now, most=100, folded=self._checked)
-        found = [event for each in steps for event in each.events]
-        assert not violations(self.state)
-        return found
+        return self.put(*(WorkloadStopped(cause=0, workload=key(name)) for name in names))
 
     # Reading
 

@@ -1,22 +1,20 @@
 """Random histories of a small cell, played against the scheduler's pure core."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
 
 import msgspec
 from hypothesis import strategies as st
 
-from sluice.core.decision_loop import settle
 from sluice.core.scheduler.decider import Scheduler
-from sluice.core.scheduler.invariants import reservation_violations, violations
 from sluice.core.scheduler.state import SchedulerState
 from sluice.core.world.pending_preemptions import AFTER_CHECK, ANYTIME
 from sluice.events.base import Event, Micros, PodSet
 from sluice.events.checks import ChecksPending, ChecksReady, ChecksRejected, ChecksRetry, PreemptionsAllowed
-from sluice.events.codec import encode_commit
-from sluice.events.commit import Step as CommittedStep
-from sluice.events.config import ObjectApplied, ObjectDeleted
+from sluice.events.codec import decode_commit
+from sluice.events.commit import Step
+from sluice.events.config import ObjectDeleted
 from sluice.events.ids import uid
 from sluice.events.slices import (
     ReclaimablePodsUpdated,
@@ -28,71 +26,49 @@ from sluice.events.slices import (
     WorkloadStopped,
     WorkloadUpdated,
 )
-from sluice.log.contract import Entry
-from tests.support.objects import applied, local_queue
 
-from .verify import verify
-
-MAX_DECISIONS = 300
-SECOND = 1_000_000
+from .memory_log import SECOND, Alone
+from .objects import applied, local_queue
 
 
 @dataclass(frozen=True)
-class Input:
-    event: Event
-    seq: int
-    at: Micros
+class Part:
+    """What one message or one step says, and what it was decided from."""
 
-
-@dataclass(frozen=True)
-class Step:
+    own: bool
+    """Decided by the scheduler."""
     events: Sequence[Event]
     upto: int
-    at: Micros
     seq: int
-    """Of its commit."""
+    at: Micros
 
 
 @dataclass
-class Player:
-    """Folds inputs, decides until settled, and keeps the log of both."""
+class Player(Alone):
+    """The scheduler, and time that passes with each message; each step has a commit of its own."""
 
-    state: SchedulerState = field(default_factory=Scheduler().initial)
-    log: list[Input | Step] = field(default_factory=list)
-    seq: int = 0
-    """Of the last message, commits of the scheduler included."""
-    upto: int = 0
-    """Of the last input."""
     now: Micros = SECOND
-    settles: list[tuple[int, Micros]] = field(default_factory=list)
-    """Where in the log, and when, decisions were asked for."""
 
-    def put(self, event: Event) -> None:
-        self.seq += 1
-        self.upto = self.seq
+    def __post_init__(self) -> None:
+        self.serve(Scheduler())
+
+    @property
+    def state(self) -> SchedulerState:
+        found: SchedulerState = self.service.state
+        return found
+
+    def put(self, *events: Event) -> Self:
         self.now += 1000
-        Scheduler().apply(self.state, event, self.seq, self.now)
-        self.log.append(Input(event, self.seq, self.now))
+        return super().put(*events)
 
-    def settle(self) -> None:
-        self.settles.append((len(self.log), self.now))
+    def commit(self, writer: str, steps: Sequence[Step]) -> int:
+        return [super(Player, self).commit(writer, [step]) for step in steps][-1]
 
-        def checked(event: Event) -> None:
-            assert not reservation_violations(self.state, event)
-
-        for decided in settle(
-            Scheduler(), self.state, self.upto, self.now, most=MAX_DECISIONS, folded=checked
-        ):
-            self.seq += 1
-            self.log.append(Step(decided.events, self.upto, self.now, self.seq))
-        assert not violations(self.state)
-
-    def steps(self) -> list[Step]:
-        return [entry for entry in self.log if isinstance(entry, Step)]
-
-    def entries(self) -> list[Entry]:
-        """Return the log as a cell would have written it."""
-        return [_entry(entry) for entry in self.log]
+    def parts(self) -> Iterator[Part]:
+        for entry in self.log:
+            own = entry.suffix == "scheduler"
+            for step in decode_commit(entry.payload).steps:
+                yield Part(own, step.events, step.upto if own else entry.seq, entry.seq, step.at)
 
     def decide_again(self) -> SchedulerState:
         """Decide at every step of the log: it comes out as it is, and nothing is left behind.
@@ -100,45 +76,20 @@ class Player:
         In settled states, before an input, a snapshot takes the state's place.
         """
         scheduler, state, settled = Scheduler(), Scheduler().initial(), True
-        for entry in self.log:
-            if isinstance(entry, Step):
-                before = scheduler.dump(state)
-                assert tuple(scheduler.decide(state, entry.at)) == entry.events
+        for part in self.parts():
+            before = scheduler.dump(state)
+            if part.own:
+                decided = tuple(scheduler.decide(state, part.at))
+                assert msgspec.json.encode(decided) == msgspec.json.encode(part.events)
                 assert scheduler.dump(state) == before, "decide left something behind"
-                for event in entry.events:
-                    scheduler.apply(state, event, entry.upto, entry.at)
-            else:
-                if settled:
-                    before = scheduler.dump(state)
-                    state = scheduler.load(before)
-                    assert scheduler.dump(state) == before
-                scheduler.apply(state, entry.event, entry.seq, entry.at)
-            settled = isinstance(entry, Step)
+            elif settled:
+                state = scheduler.load(before)
+                assert scheduler.dump(state) == before
+            for event in part.events:
+                scheduler.apply(state, event, part.upto, part.at)
+            settled = part.own
         assert scheduler.dump(state) == scheduler.dump(self.state)
         return state
-
-    def verify(self) -> None:
-        """Decide the whole log again, as `sluice replay verify` does: it comes out as it is."""
-        found = verify(Scheduler(), self.entries())
-        assert found.divergence is None, str(found.divergence)
-        assert found.steps == len(self.steps())
-
-
-def _entry(logged: Input | Step) -> Entry:
-    if isinstance(logged, Step):
-        writer, events, upto = "scheduler", logged.events, logged.upto
-    else:
-        writer, events, upto = _writer(logged.event), (logged.event,), logged.seq - 1
-    step = CommittedStep(upto=upto, at=logged.at, events=tuple(events))
-    payload = encode_commit("main", writer, f"{writer}-{logged.seq}", [step])
-    return Entry(logged.seq, writer, logged.at, payload)
-
-
-def _writer(event: Event) -> str:
-    if isinstance(event, ObjectApplied | ObjectDeleted):
-        return "config"
-    said = ChecksPending | ChecksReady | ChecksRejected | ChecksRetry | PreemptionsAllowed
-    return "checks" if isinstance(event, said) else "slices"
 
 
 # Configurations

@@ -6,8 +6,7 @@ from typing import Any
 
 from sluice.core.slices.decider import SliceAggregator
 from sluice.core.slices.state import Job, State
-from sluice.events.base import Event, JobKey, Micros, PodSetAssignment, WorkloadKey
-from sluice.events.catalogue import writer_of
+from sluice.events.base import Event, JobKey, PodSetAssignment, WorkloadKey
 from sluice.events.codec import decode_commit
 from sluice.events.commit import Step
 from sluice.events.scheduler import Admitted, Evicted, QuotaReleased, QuotaReserved
@@ -15,19 +14,15 @@ from sluice.events.slices import Rejected, WorkloadCreated
 from sluice.protocol.dispatch import DispatchEntry
 
 from . import memory_log
-from .memory_log import SECOND, START
+from .memory_log import START
 from .objects import CLASS, QUEUE, applied, kueue_object
 from .objects import job_manifest as manifest
 
 
 @dataclass
-class World(memory_log.World):
+class World(memory_log.Alone):
     def __post_init__(self) -> None:
         self.serve(SliceAggregator())
-
-    @property
-    def service(self) -> memory_log.Service:
-        return self.services["slices"]
 
     @property
     def state(self) -> State:
@@ -35,36 +30,10 @@ class World(memory_log.World):
         return found
 
     @property
-    def seq(self) -> int:
-        """Return the sequence of the last message that it has folded."""
-        return self.service.upto
-
-    @property
     def steps(self) -> list[Step]:
         """Return all that it has decided."""
         own = [entry for entry in self.log if entry.suffix == "slices"]
         return [step for entry in own for step in decode_commit(entry.payload).steps]
-
-    def deadline(self) -> Micros | None:
-        """Return when it wakes by itself."""
-        return self.service.decider.deadline(self.state)
-
-    def append(self, suffix: str, payload: bytes) -> int:
-        seq = super().append(suffix, payload)
-        if suffix != "slices":
-            self.service.fold(self.log)
-            assert self.seq == seq, f"{suffix} is not read"
-        return seq
-
-    def fold(self, *events: Event) -> None:
-        """Let another service say something, and decide nothing yet."""
-        for event in events:
-            self.tell(writer_of(type(event)), event)
-
-    def settle(self, seconds: float = 0) -> list[Event]:
-        """Decide until nothing follows; returns all events."""
-        self.now += int(seconds * SECOND)
-        return self.step("slices")
 
     def successor(self) -> "World":
         """Return a world that goes on from here with a snapshot."""
@@ -104,7 +73,7 @@ class World(memory_log.World):
     def apply_object(self, kind: str, name: str, namespace: str = "", **body: Any) -> list[Event]:
         manifest = kueue_object(kind, name, namespace=namespace)
         del manifest["spec"]
-        self.fold(applied(manifest | body))
+        self.put(applied(manifest | body))
         return self.settle()
 
     def reserve(self, name: str = "a", flavor: str = "default", count: int | None = None) -> list[Event]:
@@ -118,21 +87,21 @@ class World(memory_log.World):
             )
             for pods in record.pod_sets
         )
-        self.fold(QuotaReserved(cause=self.seq, workload=record.key, cluster_queue="cq", pod_sets=assigned))
+        self.put(QuotaReserved(cause=self.seq, workload=record.key, cluster_queue="cq", pod_sets=assigned))
         return self.settle()
 
     def admit(self, name: str = "a", **options: Any) -> list[Event]:
         """Reserve quota for the job and admit it."""
         self.reserve(name, **options)
-        self.fold(Admitted(cause=self.seq, workload=self.workload(name)))
+        self.put(Admitted(cause=self.seq, workload=self.workload(name)))
         return self.settle()
 
     def evict(self, name: str = "a", reason: str = "Preempted") -> list[Event]:
-        self.fold(Evicted(cause=self.seq, workload=self.workload(name), reason=reason, message="why"))
+        self.put(Evicted(cause=self.seq, workload=self.workload(name), reason=reason, message="why"))
         return self.settle()
 
     def release(self, name: str = "a") -> list[Event]:
-        self.fold(QuotaReleased(cause=self.seq, workload=self.workload(name)))
+        self.put(QuotaReleased(cause=self.seq, workload=self.workload(name)))
         return self.settle()
 
     def dispatch(self, name: str = "a") -> DispatchEntry | None:

@@ -107,9 +107,9 @@ def shares_fairly_at_home(cell: Cell) -> int:
 
 
 def tree(cell: Cell, *, own: int) -> None:
-    cell.apply("Cohort", "root", {})
-    cell.apply("Cohort", "left", {"parentName": "root"})
-    cell.apply("Cohort", "right", {"parentName": "root"})
+    cell.configure("Cohort", "root", {})
+    cell.configure("Cohort", "left", {"parentName": "root"})
+    cell.configure("Cohort", "right", {"parentName": "root"})
     cell.queue("q", own, "left", preemption=RECLAIMS)
     cell.queue("sibling", 4, "left")
     cell.queue("cousin", 8, "right")
@@ -130,7 +130,7 @@ def borrows_from_its_cohort(cell: Cell) -> int:
     """A cohort's own quota is nobody's nominal quota (AX6)."""
     quota = {"name": "cpu", "nominalQuota": 8}
     group = {"coveredResources": ["cpu"], "flavors": [{"name": "default", "resources": [quota]}]}
-    cell.apply("Cohort", "all", {"resourceGroups": [group]})
+    cell.configure("Cohort", "all", {"resourceGroups": [group]})
     cell.queue("q", 2, "all", preemption=RECLAIMS)
     return 4
 
@@ -447,7 +447,7 @@ def test_a_pending_preemption_is_a_preemption(combination: str) -> None:
     """What is put off until a check has passed is not reserved for a job that cannot preempt (AC6)."""
     cell = Cell()
     spec = {"controllerName": "x", "preemptionPolicy": "AfterCheckPassedOrOnDemand"}
-    cell.apply("AdmissionCheck", "gpu", spec)
+    cell.configure("AdmissionCheck", "gpu", spec)
     cell.queue("q", 4, "all", preemption=RECLAIMS)
     run(cell, "low", "q", 4)
     strategy = {"admissionChecks": [{"name": "gpu"}]}

@@ -30,7 +30,7 @@ def ready(cell: Cell, *names: str) -> None:
 def checked(**spec: Any) -> Cell:
     """Return a cell whose queue has a check; `w` has quota and waits for it."""
     cell = Cell()
-    cell.apply("AdmissionCheck", "gpu", {"controllerName": "x"})
+    cell.configure("AdmissionCheck", "gpu", {"controllerName": "x"})
     cell.queue("a", cpu=4, admissionChecksStrategy={"admissionChecks": [{"name": "gpu"}]}, **spec)
     cell.submit("w", "a").settle()
     return cell

@@ -135,10 +135,10 @@ def test_one_cycle_admits_one_workload_of_each_queue() -> None:
     cell = Cell()
     cell.queue("a", cpu=0, cohort="c")
     cell.queue("b", cpu=0, cohort="c")
-    cell.apply("Cohort", "c", {"resourceGroups": _group(3)}).settle()
+    cell.configure("Cohort", "c", {"resourceGroups": _group(3)}).settle()
     cell.submit("a1", "a")
     cell.submit("a2", "a")
-    assert admitted(cell.submit("b1", "b").decide()) == ["a1", "b1"]
+    assert admitted(cell.submit("b1", "b").decide_once()) == ["a1", "b1"]
     assert admitted(cell.settle()) == ["a2"]
 
 
@@ -221,7 +221,7 @@ def test_who_only_reserves_keeps_nobody_waiting_for_pods() -> None:
     """A reservation that waits for checks has no pods: when it ends, nobody would wake those behind (SC7)."""
     cell = Cell()
     cell.settings(waitForPodsReady={"enable": True, "blockAdmission": True})
-    cell.apply("AdmissionCheck", "slow", {"controllerName": "c"})
+    cell.configure("AdmissionCheck", "slow", {"controllerName": "c"})
     cell.queue("a", cpu=4, admissionChecksStrategy={"admissionChecks": [{"name": "slow"}]})
     cell.queue("b", cpu=4)
     cell.submit("checked", "a")
@@ -232,7 +232,7 @@ def test_who_only_reserves_keeps_nobody_waiting_for_pods() -> None:
 def test_who_cannot_borrow_keeps_its_reservation_beside_those_that_borrow() -> None:
     """Those that came after it, within the cohort's quota, are above the queue's own; not it (AX6, AC7)."""
     cell = Cell()
-    cell.apply("AdmissionCheck", "slow", {"controllerName": "c"})
+    cell.configure("AdmissionCheck", "slow", {"controllerName": "c"})
     checked: dict[str, Any] = {"admissionChecksStrategy": {"admissionChecks": [{"name": "slow"}]}}
     cell.queue("a", cpu=4, cohort="c", preemption={"withinClusterQueue": "LowerPriority"}, **checked)
     cell.queue("b", cpu=1, cohort="c")
@@ -412,8 +412,8 @@ def test_who_stands_behind_one_that_is_set_aside_is_asked() -> None:
     cell.queue("q", 3, queueingStrategy="StrictFIFO", namespaceSelector=selector)
     cell.submit("runs", "q", 3).settle()
     assert parked(cell.submit("next", "q", 2).settle()) == ["next"]
-    cell.apply("Namespace", "other", {}, labels={"open": "no"})
-    cell.apply("LocalQueue", "q", {"clusterQueue": "q"}, "other")
+    cell.configure("Namespace", "other", {}, labels={"open": "no"})
+    cell.configure("LocalQueue", "q", {"clusterQueue": "q"}, "other")
     cell.submit("elsewhere", "q", 1, priority=10, namespace="other")
     events = cell.finish("runs").settle()
     assert (parked(events), admitted(events)) == (["elsewhere"], ["next"])

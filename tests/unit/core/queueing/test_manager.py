@@ -21,7 +21,7 @@ def test_ten_thousand_identical_jobs_cost_one_evaluation() -> None:
     assert [type(event) for event in events] == [WorkloadsParked]
     assert parked(events) == ["w0"]
     cell.submit("later", "a", cpu=5)
-    assert cell.decide() == ()
+    assert cell.decide_once() == []
     assert cell.reason("later")[0] == "ExceedsMaxQuota"
 
 
@@ -102,7 +102,7 @@ def test_strict_fifo_does_not_wait_for_a_wrong_namespace() -> None:
         "Workload namespace doesn't match ClusterQueue selector",
     )
 
-    assert admitted(cell.apply("Namespace", "ns", {}, labels={"team": "x"}).settle()) == ["foreign"]
+    assert admitted(cell.configure("Namespace", "ns", {}, labels={"team": "x"}).settle()) == ["foreign"]
 
 
 def test_freed_capacity_wakes_those_that_it_could_help() -> None:
@@ -134,8 +134,8 @@ def test_capacity_wakes_the_whole_cohort_tree_and_no_other() -> None:
     cell = Cell()
     cell.queue("a", cpu=2, cohort="left")
     cell.queue("b", cpu=0, cohort="right")
-    cell.apply("Cohort", "left", {"parentName": "root"})
-    cell.apply("Cohort", "right", {"parentName": "root"})
+    cell.configure("Cohort", "left", {"parentName": "root"})
+    cell.configure("Cohort", "right", {"parentName": "root"})
     cell.queue("c", cpu=2, cohort="other")
     cell.submit("in-a", "a", cpu=2).settle()
     cell.submit("in-b", "b", cpu=2)

@@ -18,11 +18,11 @@ Edit = Callable[[Cell], object]
 
 def cohort(cell: Cell, cpu: int, name: str = "c") -> None:
     quota = {"name": "default", "resources": [{"name": "cpu", "nominalQuota": cpu}]}
-    cell.apply("Cohort", name, {"resourceGroups": [{"coveredResources": ["cpu"], "flavors": [quota]}]})
+    cell.configure("Cohort", name, {"resourceGroups": [{"coveredResources": ["cpu"], "flavors": [quota]}]})
 
 
 def local_queue(cell: Cell, policy: str) -> None:
-    cell.apply("LocalQueue", "a", {"clusterQueue": "a", "stopPolicy": policy}, "ns")
+    cell.configure("LocalQueue", "a", {"clusterQueue": "a", "stopPolicy": policy}, "ns")
 
 
 def stopped_local_queue(cell: Cell) -> None:
@@ -47,11 +47,11 @@ EDITS: dict[str, tuple[Edit, Edit]] = {
         lambda cell: cell.queue("a", cpu=2),
     ),
     "a stopped LocalQueue": (stopped_local_queue, lambda cell: local_queue(cell, "None")),
-    "a flavor": (missing_flavor, lambda cell: cell.apply("ResourceFlavor", "default", {})),
+    "a flavor": (missing_flavor, lambda cell: cell.configure("ResourceFlavor", "default", {})),
     "a queue that is made": (lambda _: None, lambda cell: cell.queue("a", cpu=2)),
     "a namespace's labels": (
         lambda cell: cell.queue("a", cpu=2, namespaceSelector={"matchLabels": {"team": "x"}}),
-        lambda cell: cell.apply("Namespace", "ns", {}, labels={"team": "x"}),
+        lambda cell: cell.configure("Namespace", "ns", {}, labels={"team": "x"}),
     ),
 }
 
@@ -270,7 +270,7 @@ def test_who_comes_back_from_a_backoff_owes_nothing_to_what_was_freed_meanwhile(
 def test_who_was_let_in_by_an_older_state_names_the_same_causes() -> None:
     """What has come to rest is known of a state that was read back, too."""
     cell = backing_off()
-    cell.state = cell.scheduler.load(cell.scheduler.dump(cell.state))
+    cell.restart()
     events = cell.settle()
     (requeued,) = (event.cause for event in events if isinstance(event, Requeued))
     assert {event.cause for event in events} == {requeued}

@@ -1,6 +1,5 @@
 """The decider: statuses, causes, settling, snapshots."""
 
-from sluice.core.scheduler.decider import Scheduler
 from sluice.events.checks import AdmissionCheckStatusChanged, ChecksReady
 from sluice.events.scheduler import (
     Admitted,
@@ -57,8 +56,8 @@ def test_queue_statuses_say_why_they_are_inactive() -> None:
         ),
         "ns/a": ("ClusterQueueIsInactive", "Can't submit new workloads to clusterQueue"),
     }
-    cell.apply("ResourceFlavor", "default", {})
-    cell.apply("AdmissionCheck", "gpu", {"controllerName": "x"})
+    cell.configure("ResourceFlavor", "default", {})
+    cell.configure("AdmissionCheck", "gpu", {"controllerName": "x"})
     assert _statuses(cell)["a"] == ("Ready", "Can admit new workloads")
     cell.put(AdmissionCheckStatusChanged(cause=0, check="gpu", active=False, reason="Lost"))
     assert _statuses(cell)["a"][0] == "AdmissionCheckInactive"
@@ -80,7 +79,7 @@ def _statuses(cell: Cell) -> dict[str, tuple[str, str]]:
 def test_checks_come_between_quota_and_admission() -> None:
     """With checks that apply, quota is reserved first and admission follows ChecksReady (AC1)."""
     cell = Cell()
-    cell.apply("AdmissionCheck", "gpu", {"controllerName": "x"})
+    cell.configure("AdmissionCheck", "gpu", {"controllerName": "x"})
     cell.queue("a", cpu=1, admissionChecksStrategy={"admissionChecks": [{"name": "gpu"}]})
     cell.submit("w", "a")
 
@@ -93,7 +92,7 @@ def test_checks_come_between_quota_and_admission() -> None:
 def test_checks_of_other_flavors_do_not_apply() -> None:
     """A check that is only for flavors that were not assigned is not waited for (AC1)."""
     cell = Cell()
-    cell.apply("AdmissionCheck", "gpu", {"controllerName": "x"})
+    cell.configure("AdmissionCheck", "gpu", {"controllerName": "x"})
     rule = {"name": "gpu", "onFlavors": ["second"]}
     cell.queue("a", cpu={"first": 1, "second": 1}, admissionChecksStrategy={"admissionChecks": [rule]})
     cell.submit("w", "a")
@@ -144,12 +143,9 @@ def test_a_snapshot_decides_as_the_state_that_it_was_taken_of() -> None:
     cell.submit("too-big", "b", cpu=9)
     cell.submit("behind", "b", cpu=1)
     cell.settle()
-    scheduler = Scheduler()
 
-    data = scheduler.dump(cell.state)
-    cell.state = scheduler.load(data)
+    cell.restart()
 
-    assert scheduler.dump(cell.state) == data
     assert cell.settle() == []
     assert cell.waits_for("a") == ["low"]
     assert cell.reason("too-big")[0] == "ExceedsMaxQuota"

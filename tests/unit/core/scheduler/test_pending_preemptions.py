@@ -30,14 +30,14 @@ def checks(*names: str) -> dict[str, Any]:
 class CheckedCell(Cell):
     """With the check `late`, before which nobody is preempted, and `early`, which does not mind."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.apply(
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.configure(
             "AdmissionCheck",
             "late",
             {"controllerName": "c", "preemptionPolicy": "AfterCheckPassedOrOnDemand"},
         )
-        self.apply("AdmissionCheck", "early", {"controllerName": "c"})
+        self.configure("AdmissionCheck", "early", {"controllerName": "c"})
 
     def ready(self, *names: str) -> list[Event]:
         for name in names:
@@ -217,7 +217,7 @@ def test_a_promise_that_needs_nobody_is_a_reservation_like_others(
         case _:
             cell.put(ReclaimablePodsUpdated(cause=0, workload=key(other), pods={"main": 1}))
     if restart:
-        cell.state = cell.scheduler.load(cell.scheduler.dump(cell.state))
+        cell.restart()
     said = settled_without(cell.settle())
     assert said == ([] if told and change == "the victim ends" else ["high"])
     assert cell.pending() == {}
@@ -419,7 +419,7 @@ def test_a_policy_that_is_lifted_lets_preemptions_go() -> None:
     cell = cell_with({"low": 10})
     cell.submit("high", "q", 10, priority=5)
     cell.settle()
-    cell.apply("AdmissionCheck", "late", {"controllerName": "c"})
+    cell.configure("AdmissionCheck", "late", {"controllerName": "c"})
     assert evicted(cell.settle()) == ["low"]
 
 
@@ -428,11 +428,11 @@ def test_pending_preemptions_survive_a_restart() -> None:
     cell = cell_with({"low": 10})
     cell.submit("high", "q", 10, priority=5)
     cell.settle()
-    cell.state = cell.scheduler.load(cell.scheduler.dump(cell.state))
+    cell.restart()
     assert cell.pending() == {"high": ["low"]}
     events = cell.allow("high")
     assert [e.victims for e in events if isinstance(e, PendingPreemptionsIssued)] == [[key("low")]]
-    cell.state = cell.scheduler.load(cell.scheduler.dump(cell.state))
+    cell.restart()
     cell.ready("high")
     cell.stopped("low")
     assert admitted(cell.settle()) == ["high"]
@@ -471,7 +471,7 @@ def test_what_is_promised_ends_with_the_gate(answer: str) -> None:
         assert reserved(cell.settle()) == {"gated": ["low"]}, turn
         cell.put(PreemptionGateClosed(**gate))  # type: ignore[arg-type]
         if answer == "restart":
-            cell.state = cell.scheduler.load(cell.scheduler.dump(cell.state))
+            cell.restart()
         events = [] if answer in ("restart", "none") else list(getattr(cell, answer)("gated"))
         events += cell.settle()
         assert evicted(events) == []

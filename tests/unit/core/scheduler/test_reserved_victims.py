@@ -12,7 +12,7 @@ CHECKS: dict[str, Any] = {"admissionChecksStrategy": {"admissionChecks": [{"name
 
 def checked(cpu: int = 10) -> Cell:
     cell = Cell()
-    cell.apply("AdmissionCheck", "check", {"controllerName": "c"})
+    cell.configure("AdmissionCheck", "check", {"controllerName": "c"})
     cell.queue("q", cpu, **LOWER, **CHECKS)
     return cell
 
@@ -36,9 +36,9 @@ def test_a_reservation_gives_way_at_once() -> None:
 def test_what_was_taken_from_a_reservation_goes_to_who_took_it() -> None:
     """The loser borrows less and would come first; if it could take the quota back this would never end."""
     cell = Cell()
-    cell.apply("AdmissionCheck", "check", {"controllerName": "c"})
+    cell.configure("AdmissionCheck", "check", {"controllerName": "c"})
     policy = {"reclaimWithinCohort": "Any", "borrowWithinCohort": {"policy": "LowerPriority"}}
-    cell.apply("Cohort", "left", {"parentName": "root"})
+    cell.configure("Cohort", "left", {"parentName": "root"})
     cell.queue("a", 3, "left", preemption=policy, **CHECKS)
     cell.queue("b", 4, "left", **CHECKS)
     cell.queue("c", 3, "root")

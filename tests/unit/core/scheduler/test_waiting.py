@@ -7,7 +7,6 @@ import pytest
 
 from sluice.api.core_v1 import Toleration
 from sluice.core import step_size
-from sluice.core.scheduler.decider import Scheduler
 from sluice.core.workload.pending_reasons import WAITING_FOR_PODS_READY
 from sluice.events.base import Event, PodSet
 from sluice.events.checks import AdmissionCheckStatusChanged
@@ -222,7 +221,7 @@ def test_pod_sets_that_come_later_in_the_queue_leave_the_flavor_to_who_comes_fir
     for name in ("ta", "tb"):
         cell.queue(name, cpu={"tn": 2, "p1": 2}, cohort="tc", preemption=RECLAIMS)
     taint = {"key": "special", "value": "y", "effect": "NoSchedule"}
-    cell.apply("ResourceFlavor", "tn", {"nodeTaints": [taint]})
+    cell.configure("ResourceFlavor", "tn", {"nodeTaints": [taint]})
     special = (Toleration(key="special", operator="Exists"),)
     tolerates = {"tolerations": special}
     for i in range(4):
@@ -272,7 +271,7 @@ def test_those_behind_a_preemptor_are_not_looked_at_in_vain() -> None:
     ((victim,),) = preempting(cell.settle()).values()
     cell.stopped(victim)
     steps = []
-    while events := cell.decide():
+    while events := cell.decide_once():
         steps.append(events)
     assert list(preempting(steps[-1])) == ["second"]
     assert [event.open for event in steps[-1] if isinstance(event, TreesSettled)] == [[]]
@@ -311,10 +310,7 @@ def test_preemptors_that_wait_survive_a_snapshot() -> None:
     for cpu in flavors.values():
         cell.submit(f"high-{cpu}", "a", cpu=cpu, priority=10)
         cell.settle()
-    scheduler = Scheduler()
-    data = scheduler.dump(cell.state)
-    cell.state = scheduler.load(data)
-    assert scheduler.dump(cell.state) == data
+    cell.restart()
     assert len(cell.waits_for("a")) == 3
     assert cell.settle() == []
 
@@ -404,7 +400,7 @@ def test_a_blocker_is_refused_as_before_until_something_is_freed(restarted: bool
     """
     cell = blocked_by_a_resumed_search()
     if restarted:
-        cell.state = cell.scheduler.load(cell.scheduler.dump(cell.state))
+        cell.restart()
     before = cell.reason("blocker")
     for name, cpu in (("x", 9), ("y", 10)):
         cell.submit(name, "b", cpu=cpu)
@@ -464,7 +460,7 @@ def test_pod_sets_are_content_with_the_flavors_that_they_were_promised() -> None
     cell.queue("a", cpu={"one": 3, "two": 2}, cohort="c", preemption=RECLAIMS)
     cell.queue("b", cpu={"one": 1}, cohort="c")
     tainted = {"nodeTaints": [{"key": "tier", "value": "gold", "effect": "NoSchedule"}]}
-    cell.apply("ResourceFlavor", "two", tainted)
+    cell.configure("ResourceFlavor", "two", tainted)
     cell.submit("stays", "a", cpu=1, priority=99)
     cell.submit("low", "b", cpu=2)
     cell.settle()
@@ -474,7 +470,7 @@ def test_pod_sets_are_content_with_the_flavors_that_they_were_promised() -> None
     assert preempting(cell.settle()) == {"m": ["low"]}
     cell.submit("rival", "b", cpu=2, priority=50)
     assert admitted(cell.settle()) == []
-    cell.scheduler, cell.state = Scheduler(), cell.scheduler.load(cell.scheduler.dump(cell.state))
+    cell.restart()
     cell.stopped("low")
     steps = cell.settle()
     assert (admitted(steps), evicted(steps)) == (["m"], [])
@@ -593,8 +589,7 @@ def test_who_cannot_borrow_gets_what_was_kept_for_it_beside_those_that_borrow(*,
     cell.submit("late", "a", cpu=2)
     assert admitted(cell.settle()) == ["late"]
     if restarted:
-        scheduler = Scheduler()
-        cell.state = scheduler.load(scheduler.dump(cell.state))
+        cell.restart()
     cell.stopped("low")
     events = cell.settle()
     assert admitted(events) == ["own"]
@@ -615,8 +610,7 @@ def test_what_was_kept_is_kept_on_while_admission_is_blocked(*, restarted: bool)
     cell.submit("urgent", "a", cpu=4, priority=20, cannot_preempt=True)
     assert admitted(cell.settle()) == []
     if restarted:
-        scheduler = Scheduler()
-        cell.state = scheduler.load(scheduler.dump(cell.state))
+        cell.restart()
     cell.put(WorkloadPodsReady(cause=0, workload=key("slow")))
     assert admitted(cell.settle()) == ["m"]
 
@@ -661,10 +655,10 @@ def test_what_is_freed_while_a_search_goes_on_is_looked_at_once_more(*, restarte
     cell.submit("m", "a", pod_sets=pods)
     found: Sequence[Event] = ()
     while not any(isinstance(event, FlavorScanAdvanced) for event in found):
-        found = cell.decide()
+        found = cell.decide_once()
         assert found
     if restarted:
-        cell.state = cell.scheduler.load(cell.scheduler.dump(cell.state))
+        cell.restart()
     cell.finish("runs")
     assert admitted(cell.settle()) == ["m"]
     assert cell.flavor("m") == "one"
@@ -705,7 +699,7 @@ def test_a_preemptor_whose_place_is_taken_goes_for_another_flavor() -> None:
 def test_what_a_preemptor_of_a_strict_queue_waited_for_is_not_promised_twice() -> None:
     """Another one comes before it and gets quota for which the same victim is to go; then it looks again."""
     cell = Cell()
-    cell.apply(
+    cell.configure(
         "AdmissionCheck", "slow", {"controllerName": "x", "preemptionPolicy": "AfterCheckPassedOrOnDemand"}
     )
     cell.put(AdmissionCheckStatusChanged(cause=0, check="slow", active=True, reason="Active", message=""))

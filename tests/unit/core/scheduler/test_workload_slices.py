@@ -38,7 +38,7 @@ def sized(name: str, count: int) -> WorkloadUpdated:
 def cell() -> Cell:
     """An elastic job of two pods in a queue with a check, admitted; its larger slice has quota reserved."""
     made = Cell()
-    made.apply("AdmissionCheck", "gpu", {"controllerName": "x"})
+    made.configure("AdmissionCheck", "gpu", {"controllerName": "x"})
     made.queue("q", 8, "all", **CHECKED)
     made.queue("other", 4, "all", preemption=RECLAIMS)
     made.submit("old", "q", count=2)
@@ -205,7 +205,7 @@ def test_a_growth_that_is_promised_its_quota_is_taken_back() -> None:
     """Its claim goes with it: its victims run on, and are not preempted when its checks are ready."""
     cell = Cell()
     spec = {"controllerName": "x", "preemptionPolicy": "AfterCheckPassedOrOnDemand"}
-    cell.apply("AdmissionCheck", "gpu", spec)
+    cell.configure("AdmissionCheck", "gpu", spec)
     cell.queue("q", 4, **CHECKED)
     cell.submit("old", "q", count=2, priority=10)
     cell.submit("low", "q", 2)
@@ -351,7 +351,7 @@ def test_a_slice_that_needs_less_is_admitted_although_its_queue_was_cut() -> Non
 def test_a_growth_is_rechecked_for_what_it_adds(growth: tuple[int, int]) -> None:
     """AC7: a queue that was cut takes back what it does not have, not what a running slice has of it."""
     cell = Cell()
-    cell.apply("AdmissionCheck", "gpu", {"controllerName": "x"})
+    cell.configure("AdmissionCheck", "gpu", {"controllerName": "x"})
     cell.queue("q", 8, **CHECKED)
 
     cell.submit("one", "q", 1, pod_sets=pods(2, 4))
@@ -417,7 +417,7 @@ def test_growth_whose_preemptions_wait_for_its_checks() -> None:
     """AC6: the growth is a claim until its victims have gone; then the job is charged as one again."""
     cell = Cell()
     spec = {"controllerName": "x", "preemptionPolicy": "AfterCheckPassedOrOnDemand"}
-    cell.apply("AdmissionCheck", "gpu", spec)
+    cell.configure("AdmissionCheck", "gpu", spec)
     cell.queue("q", 4, "all", **CHECKED)
     cell.submit("old", "q", count=2, priority=10)
     cell.settle()
@@ -448,7 +448,7 @@ def test_growth_whose_preemptions_wait_for_its_checks() -> None:
 def test_what_is_due_for_both_slices_at_once_is_decided_one_after_the_other(due_s: int) -> None:
     """The old slice is to try again as the new one may replace it: it goes or is replaced, not both (WS4)."""
     cell = Cell()
-    cell.apply("AdmissionCheck", "gpu", {"controllerName": "x"})
+    cell.configure("AdmissionCheck", "gpu", {"controllerName": "x"})
     cell.queue("q", 8, "all", **CHECKED)
     cell.submit("old", "q", count=2)
     cell.settle()
@@ -485,7 +485,7 @@ def lent(preemption: dict[str, str] = RECLAIMS, **checks: Any) -> Cell:
     """An elastic job of one pod in a queue of four cpus, of which another queue has borrowed three."""
     cell = Cell()
     if checks:
-        cell.apply("AdmissionCheck", "gpu", {"controllerName": "x"})
+        cell.configure("AdmissionCheck", "gpu", {"controllerName": "x"})
     cell.queue("q", 4, "all", preemption=preemption, **checks)
     cell.queue("lender", 4, "all", preemption=RECLAIMS)
     cell.submit("old", "q", count=1)

@@ -37,7 +37,7 @@ def test_off_and_on_again(world: World, state: str) -> None:
 def test_what_the_system_deactivated_is_activated(world: World) -> None:
     """Rejected by a check, failed too often: whoever activates it means it."""
     world.submit()
-    world.fold(WorkloadDeactivated(cause=0, workload=world.workload(), reason="AdmissionCheck"))
+    world.put(WorkloadDeactivated(cause=0, workload=world.workload(), reason="AdmissionCheck"))
     (event,) = world.job("JobActivated", {})
     assert event == WorkloadUpdated(cause=world.seq, workload=world.workload(), active=True)
 

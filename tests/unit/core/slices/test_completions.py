@@ -85,7 +85,7 @@ def test_a_size_that_comes_while_a_growth_is_withdrawn(world: Elastic) -> None:
     first = world.workload()
     world.scale(main=1)
     assert world.scale(main=4) == []
-    world.fold(WorkloadSliceWithdrawn(cause=world.seq, workload=second, running=first, message=""))
+    world.put(WorkloadSliceWithdrawn(cause=world.seq, workload=second, running=first, message=""))
     events = world.settle()
     assert names(events) == ["WorkloadDeleted", "WorkloadCreated", "ReclaimablePodsUpdated"]
     assert not_needed(events)[0][1] == {"main": 2}
@@ -111,7 +111,7 @@ def test_the_next_attempt_has_everything_to_do_again(world: Elastic) -> None:
     done(world, 2)
     second = created(world.scale(main=3)).workload.key
     world.evict()
-    world.fold(QuotaReleased(cause=world.seq, workload=second))
+    world.put(QuotaReleased(cause=world.seq, workload=second))
     world.job("JobStopped", {"attempt": 1})
     assert world.state_of().remaining == {}
     events = world.release()

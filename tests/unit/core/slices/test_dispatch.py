@@ -14,13 +14,13 @@ RESERVED = Toleration(key="reserved", operator="Exists")
 
 def asked(world: World, *checks: str, attempt: int = 1) -> None:
     """These checks count for the job `a`."""
-    world.fold(ChecksRequested(cause=0, workload=world.workload(), attempt=attempt, checks=checks))
+    world.put(ChecksRequested(cause=0, workload=world.workload(), attempt=attempt, checks=checks))
 
 
 def said(world: World, check: str, state: str = "Ready", attempt: int = 1, **update: Any) -> None:
     """A check of the job `a` says *state*, and what is to be added to its pods."""
     updates = (PodSetUpdate(name="main", **update),) if update else ()
-    world.fold(
+    world.put(
         CheckStateChanged(
             cause=0,
             workload=world.workload(),
@@ -100,7 +100,7 @@ def test_what_was_added_when_the_job_was_admitted_stays() -> None:
     """A check that has second thoughts before the job is started does not take its node selector away."""
     world = reserved()
     said(world, "a", node_selector={"rack": "r1"})
-    world.fold(Admitted(cause=world.seq, workload=world.workload()))
+    world.put(Admitted(cause=world.seq, workload=world.workload()))
     said(world, "a", "Pending")
 
     assert placed(world).node_selector == {"pool": "any", "zone": "a", "rack": "r1"}

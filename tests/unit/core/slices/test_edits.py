@@ -93,7 +93,7 @@ def test_metadata_is_changed_in_place(world: World, state: str, change: dict[str
     if state != "pending":
         world.reserve()
     if state == "running":
-        world.fold(Admitted(cause=world.seq, workload=world.workload()))
+        world.put(Admitted(cause=world.seq, workload=world.workload()))
         world.settle()
     workload = world.workload()
     metadata = {name: change[name] for name in ("labels", "annotations") if name in change}
@@ -122,8 +122,8 @@ def test_edit_that_crosses_a_reservation(world: World) -> None:
     before = world.state_of().record
     world.submit(parallelism=3)
     old = PodSetAssignment(name="main", count=1, flavors={"cpu": "f"}, usage={"cpu": 1000})
-    world.fold(QuotaReserved(cause=1, workload=before.key, cluster_queue="cq", pod_sets=(old,)))
-    world.fold(Admitted(cause=1, workload=before.key))
+    world.put(QuotaReserved(cause=1, workload=before.key, cluster_queue="cq", pod_sets=(old,)))
+    world.put(Admitted(cause=1, workload=before.key))
     events = world.settle()
     assert names(events) == ["WorkloadCreated", "WorkloadDeleted"]
     assert created(events).workload.pod_sets[0].count == 3
@@ -323,7 +323,7 @@ def test_a_refused_change_names_a_field_of_its_manifest(
 def test_deactivated_job_is_submitted_again(world: World) -> None:
     """What the system has deactivated runs again when its owner says so, by another submission."""
     world.submit()
-    world.fold(WorkloadDeactivated(cause=1, workload=world.workload(), reason="RequeuingLimitExceeded"))
+    world.put(WorkloadDeactivated(cause=1, workload=world.workload(), reason="RequeuingLimitExceeded"))
     assert world.settle() == []
     (event,) = world.submit()
     assert event == WorkloadUpdated(cause=world.seq, workload=world.workload(), active=True)
@@ -354,7 +354,7 @@ def test_elastic_job_with_the_quota_of_a_variant_is_stopped_to_grow(
     world.job("JobSubmitted", elastic(1))
     if through_variant:
         assigned = PodSetAssignment(name="main", count=1, flavors={"cpu": "default"}, usage={"cpu": 1000})
-        world.fold(
+        world.put(
             ParentAdmitted(
                 cause=world.seq,
                 workload=world.workload(),
@@ -378,7 +378,7 @@ def test_a_variant_with_quota_for_what_the_job_was_starts_nothing(world: World) 
 
     def admitted(milli: int) -> None:
         assigned = PodSetAssignment(name="main", count=1, flavors={"cpu": "default"}, usage={"cpu": milli})
-        world.fold(
+        world.put(
             ParentAdmitted(
                 cause=world.seq,
                 workload=world.workload(),
@@ -399,7 +399,7 @@ def test_a_variant_with_quota_for_what_the_job_was_starts_nothing(world: World) 
         reason="VariantEvicted",
         message="Admitted variant was evicted",
     )
-    world.fold(evicted)
+    world.put(evicted)
     world.settle()
     world.job("JobStopped", {"attempt": 1})
     admitted(3000)

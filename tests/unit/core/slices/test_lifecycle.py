@@ -123,8 +123,8 @@ def test_eviction_before_the_start_is_answered_at_once(world: World) -> None:
     """What was admitted and evicted before anybody decided has no pods: nobody else could say so."""
     world.submit()
     world.reserve()
-    world.fold(Admitted(cause=world.seq, workload=world.workload()))
-    world.fold(Evicted(cause=world.seq, workload=world.workload(), reason="Preempted"))
+    world.put(Admitted(cause=world.seq, workload=world.workload()))
+    world.put(Evicted(cause=world.seq, workload=world.workload(), reason="Preempted"))
     assert world.settle() == [WorkloadStopped(cause=world.seq, workload=world.workload())]
     assert world.dispatch() is None
 

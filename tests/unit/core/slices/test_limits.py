@@ -29,7 +29,7 @@ class Limited(World):
 
     def drop(self, kind: str = "LimitRange", name: str = "limits") -> list[Any]:
         namespace = "default" if kind == "LimitRange" else ""
-        self.fold(ObjectDeleted(cause=0, kind=kind, name=name, namespace=namespace))
+        self.put(ObjectDeleted(cause=0, kind=kind, name=name, namespace=namespace))
         return self.settle()
 
     def says(self, name: str = "a") -> tuple[dict[str, int], str]:
@@ -205,7 +205,7 @@ def test_quota_for_what_the_job_was_before_is_given_back(world: Limited) -> None
     usage = {"cpu": 1000}
     assigned = PodSetAssignment(name="main", count=1, flavors={"cpu": "default"}, usage=usage)
     reserved = QuotaReserved(cause=1, workload=record.key, cluster_queue="cq", pod_sets=(assigned,))
-    world.fold(reserved)
+    world.put(reserved)
 
     assert "WorkloadCreated" in names(world.settle())
     assert world.says()[0] == {"cpu": 1000, "memory": 2**30}

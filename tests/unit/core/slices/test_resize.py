@@ -66,7 +66,7 @@ class Elastic(World):
             )
             for pods in record.pod_sets
         )
-        self.fold(QuotaReserved(cause=self.seq, workload=record.key, cluster_queue="cq", pod_sets=assigned))
+        self.put(QuotaReserved(cause=self.seq, workload=record.key, cluster_queue="cq", pod_sets=assigned))
         return self.settle()
 
     def grow(self, name: str = "a", **counts: int) -> list[Event]:
@@ -75,8 +75,8 @@ class Elastic(World):
         assert job.pending is not None
         old, new = job.record.key, job.pending.key
         self.give(name, **counts)
-        self.fold(Admitted(cause=self.seq, workload=new))
-        self.fold(WorkloadSliceReplaced(cause=self.seq, workload=old, by=new, message="Replaced"))
+        self.put(Admitted(cause=self.seq, workload=new))
+        self.put(WorkloadSliceReplaced(cause=self.seq, workload=old, by=new, message="Replaced"))
         return self.settle()
 
     def pods(self, name: str = "a") -> dict[str, tuple[int, int, int]]:
@@ -202,7 +202,7 @@ def withdraw(world: Elastic) -> WorkloadKey:
     job = world.state_of()
     assert job.pending is not None
     pending = job.pending.key
-    world.fold(WorkloadSliceWithdrawn(cause=0, workload=pending, running=job.record.key, message="Withdrawn"))
+    world.put(WorkloadSliceWithdrawn(cause=0, workload=pending, running=job.record.key, message="Withdrawn"))
     return pending
 
 
@@ -296,10 +296,10 @@ def test_a_job_that_stops_with_a_withdrawn_growth(world: Elastic, size: int) -> 
     world.scale(main=3)
     world.scale(main=size)
     withdraw(world)
-    world.fold(Evicted(cause=0, workload=first, reason="Preempted"))
+    world.put(Evicted(cause=0, workload=first, reason="Preempted"))
     world.settle()
     world.job("JobStopped", {"attempt": 1})
-    world.fold(QuotaReleased(cause=0, workload=first))
+    world.put(QuotaReleased(cause=0, workload=first))
     world.settle()
     job = world.state_of()
     assert (job.phase, job.pending) == (Phase.PENDING, None)
@@ -322,12 +322,12 @@ def test_a_size_that_is_asked_for_when_the_quota_goes(
     pending = world.state_of().pending
     assert pending is not None
     if growth == "rejected":
-        world.fold(WorkloadDeactivated(cause=0, workload=pending.key, reason="AdmissionCheck", message="no"))
+        world.put(WorkloadDeactivated(cause=0, workload=pending.key, reason="AdmissionCheck", message="no"))
     world.evict()
     world.job("JobStopped", {"attempt": 1})
     if growth == "withdrawn":
         withdraw(world)
-    world.fold(QuotaReleased(cause=0, workload=first))
+    world.put(QuotaReleased(cause=0, workload=first))
     if how == "scale":
         world.message("job.default.a", "JobScaled", {"podSets": {"main": size}})
     else:
@@ -348,7 +348,7 @@ def test_a_withdrawal_that_comes_too_late(world: Elastic) -> None:
     world.job("JobStopped", {"attempt": 1})
     world.release()
     assert world.workload() == second
-    world.fold(WorkloadSliceWithdrawn(cause=0, workload=second, running=second, message="Withdrawn"))
+    world.put(WorkloadSliceWithdrawn(cause=0, workload=second, running=second, message="Withdrawn"))
     assert names(world.settle()) == ["WorkloadCreated", "WorkloadDeleted"]
     assert world.workload() != second
     assert world.sizes() == [{"main": 3}]
@@ -402,7 +402,7 @@ def test_the_next_attempt_runs_all_pods_of_a_smaller_slice(world: Elastic, again
     assert world.workload() == first
     if again:
         world.reserve()
-        world.fold(Admitted(cause=world.seq, workload=first))
+        world.put(Admitted(cause=world.seq, workload=first))
     events = world.scale(main=4)
     assert updates(events) == [(first, {"main": 4})]
     assert not [event for event in events if isinstance(event, ReclaimablePodsUpdated)]
@@ -422,9 +422,9 @@ def refuse(world: Elastic) -> WorkloadKey:
     job = world.state_of()
     assert job.pending is not None
     pending = job.pending.key
-    world.fold(WorkloadDeactivated(cause=0, workload=pending, reason="AdmissionCheck", message="No"))
-    world.fold(Evicted(cause=0, workload=pending, reason="Deactivated"))
-    world.fold(QuotaReleased(cause=0, workload=pending))
+    world.put(WorkloadDeactivated(cause=0, workload=pending, reason="AdmissionCheck", message="No"))
+    world.put(Evicted(cause=0, workload=pending, reason="Deactivated"))
+    world.put(QuotaReleased(cause=0, workload=pending))
     return pending
 
 
@@ -487,9 +487,9 @@ def test_a_rejection_of_growth_that_had_shrunk(world: Elastic, heard: bool, agai
     no = ChecksRejected(cause=0, workload=second, checks=("gpu",))
     if heard:
         world.scale(main=5)
-        world.fold(no)
+        world.put(no)
     else:
-        world.fold(no)
+        world.put(no)
         world.scale(main=5)
     refuse(world)
     assert activated(world.settle()) == ([second] if again else [])
@@ -645,7 +645,7 @@ def test_the_job_stops_as_a_whole(world: Elastic) -> None:
     assert entry is not None
     assert (entry.state, entry.pod_sets) == ("Suspended", ())
     # What was decided of the new slice before the eviction was seen is taken back by the scheduler.
-    world.fold(QuotaReleased(cause=world.seq, workload=second))
+    world.put(QuotaReleased(cause=world.seq, workload=second))
     world.job("JobStopped", {"attempt": 1})
     events = world.release()
     assert [(names([e])[0], e.workload) for e in events] == [("WorkloadFinished", first)]  # type: ignore[attr-defined]
@@ -660,8 +660,8 @@ def test_a_slice_waits_for_its_checks(world: Elastic) -> None:
     world.give()
     assert world.pods() == {"main": (3, 3, 2)}
     update = {"name": "main", "nodeSelector": {"pool": "new"}}
-    world.fold(ChecksRequested(cause=world.seq, workload=second, attempt=1, checks=("c",)))
-    world.fold(
+    world.put(ChecksRequested(cause=world.seq, workload=second, attempt=1, checks=("c",)))
+    world.put(
         msgspec.convert(
             {
                 "cause": world.seq,
@@ -677,8 +677,8 @@ def test_a_slice_waits_for_its_checks(world: Elastic) -> None:
     assert world.pods() == {"main": (3, 3, 2)}
     assert world.dispatch().pod_sets[0].node_selector == {}
     # A retry takes its reservation only; the next one starts over.
-    world.fold(Evicted(cause=world.seq, workload=second, reason="AdmissionCheck", message="later"))
-    world.fold(QuotaReleased(cause=world.seq, workload=second))
+    world.put(Evicted(cause=world.seq, workload=second, reason="AdmissionCheck", message="later"))
+    world.put(QuotaReleased(cause=world.seq, workload=second))
     assert names(world.settle()) == []
     assert world.pods() == {"main": (3, 3, 2)}
     world.grow()
@@ -836,14 +836,14 @@ def test_no_more_pods_than_must_complete(
     if state != "pending":
         world.reserve()
     if state in ("running", "stopping"):
-        world.fold(Admitted(cause=world.seq, workload=world.workload()))
+        world.put(Admitted(cause=world.seq, workload=world.workload()))
         world.settle()
     if state == "stopping":
         world.evict()
     world.scale(main=asked)
     if world.state_of().phase is Phase.STOPPING:
         world.job("JobStopped", {"attempt": 1})
-        world.fold(QuotaReleased(cause=0, workload=world.workload()))
+        world.put(QuotaReleased(cause=0, workload=world.workload()))
         world.settle()
     assert world.sizes()[-1] == {"main": had}
     assert names(world.scale(main=had + 9 if had == 3 else had)) == ["InputsIgnored"]
@@ -992,7 +992,7 @@ def test_a_job_that_is_deleted_does_not_grow(world: Elastic) -> None:
     events = world.job("JobDeleted", {})
     assert names(events) == ["JobSuspended", "WorkloadUpdated"]
     assert updates(events) == [(second, {"main": 3})]
-    world.fold(WorkloadSliceWithdrawn(cause=world.seq, workload=second, running=first, message=""))
+    world.put(WorkloadSliceWithdrawn(cause=world.seq, workload=second, running=first, message=""))
     assert names(world.settle()) == ["WorkloadDeleted"]
     assert names(world.job("JobStopped", {"attempt": 1})) == ["WorkloadDeleted"]
     world.verify()
@@ -1018,8 +1018,8 @@ def test_growth_that_was_admitted_as_its_job_was_deleted(world: Elastic) -> None
     second = created(world.scale(main=5)).workload.key
     world.give()
     assert names(world.job("JobDeleted", {})) == ["JobSuspended", "WorkloadUpdated"]
-    world.fold(Admitted(cause=world.seq, workload=second))
-    world.fold(WorkloadSliceReplaced(cause=world.seq, workload=first, by=second, message="Replaced"))
+    world.put(Admitted(cause=world.seq, workload=second))
+    world.put(WorkloadSliceReplaced(cause=world.seq, workload=first, by=second, message="Replaced"))
     assert not world.settle()
     assert names(world.job("JobStopped", {"attempt": 1})) == ["WorkloadDeleted", "WorkloadDeleted"]
     assert not world.state.jobs

@@ -1,12 +1,14 @@
 """People and the system switch jobs off and on, and hear of each other later: the last word counts."""
 
+from typing import Any
+
 import pytest
 
 from sluice.core.views import View
 from sluice.core.workload.deactivation import is_overtaken
 from sluice.events.base import WorkloadKey
-from sluice.events.scheduler import QuotaReleased, WorkloadDeactivated
-from sluice.events.variants import ParentDeactivated
+from sluice.events.scheduler import QuotaReleased, QuotaReserved, WorkloadDeactivated
+from sluice.events.variants import ParentAdmitted, ParentDeactivated, ParentMarked
 from tests.support.elastic_cell import Cell
 from tests.support.family_world import cell as family_cell
 from tests.support.family_world import cluster_queue
@@ -17,6 +19,11 @@ from tests.support.objects import configuration
 LIMIT_S = 30
 SOON_AGAIN = {"enable": True, "timeoutSeconds": 2, "requeuingStrategy": {"backoffBaseSeconds": 1}}
 LABELS = "kueue.x-k8s.io/"
+
+
+def gate(*, on: bool) -> dict[str, Any]:
+    return configuration(featureGates={"ConcurrentAdmission": on})
+
 
 
 def switch(world: World, *states: bool) -> None:
@@ -122,6 +129,28 @@ def test_a_racing_job_obeys_the_last_word_as_well(switched: int, active: bool) -
     (job,) = world.services["slices"].state.jobs.values()
     family = controller.state.families[job.record.key]
     assert job.record.active == family.active == shown(world)[job.record.key] == active
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_who_is_out_of_time_does_not_run_again_as_a_parent(again: bool) -> None:
+    """It had quota of its own then, and races only since its queue does; whoever activates it means it."""
+    world = family_cell(cluster_queue({"best": 2, "other": 2}))
+    world.apply(gate(on=False))
+    manifest = family_job("a")
+    manifest["metadata"]["labels"][f"{LABELS}max-exec-time-seconds"] = str(LIMIT_S)
+    world.message("a", "JobSubmitted", manifest).settle_all()
+    world.settle(LIMIT_S)
+    world.obey()
+    world.settle_all()
+    world.apply(gate(on=True)).settle_all()
+    if again:
+        switch(world, True)
+        world.settle_all()
+    (family,) = world.services["variants"].state.families.values()
+    assert world.events(ParentMarked)
+    assert len(world.events(QuotaReserved)) == 1 + again
+    assert family.active == shown(world)[family.key] == again
+    assert bool(world.events(ParentAdmitted)) == again
 
 
 def test_a_variant_that_was_switched_on_again_is_so_for_all() -> None:

@@ -139,17 +139,17 @@ def play(world: World, action: Action, *, settle: bool) -> None:
             assigned = PodSetAssignment(
                 name="main", count=count, flavors={"cpu": "f"}, usage={"cpu": 1000 * count}
             )
-            world.fold(QuotaReserved(cause=1, workload=key, cluster_queue="cq", pod_sets=(assigned,)))
+            world.put(QuotaReserved(cause=1, workload=key, cluster_queue="cq", pod_sets=(assigned,)))
             if what == "admit":
-                world.fold(Admitted(cause=1, workload=key))
+                world.put(Admitted(cause=1, workload=key))
         case "evict":
-            world.fold(Evicted(cause=1, workload=key, reason="Preempted"))
+            world.put(Evicted(cause=1, workload=key, reason="Preempted"))
         case "release":
-            world.fold(QuotaReleased(cause=1, workload=key))
+            world.put(QuotaReleased(cause=1, workload=key))
         case "deactivate":
-            world.fold(WorkloadDeactivated(cause=1, workload=key, reason="Deactivated"))
+            world.put(WorkloadDeactivated(cause=1, workload=key, reason="Deactivated"))
         case "check":
-            world.fold(CheckStateChanged(cause=1, workload=key, check="c", state="Ready"))
+            world.put(CheckStateChanged(cause=1, workload=key, check="c", state="Ready"))
         case "wait":
             world.now += 600_000_000
         case "Seen" | "Lost":

@@ -98,7 +98,7 @@ def test_refused_for_a_circle_only():
     world = cell.state.world
     world.circles.note(world.workloads[key("holder")], world.workloads[key("owner")])
     # The dump is what a restart begins with: the refusal and its end are the same.
-    cell.state = Scheduler().load(Scheduler().dump(cell.state))
+    cell.restart()
     parked = [e for e in cell.settle() if isinstance(e, WorkloadsParked)]
     assert [e.circling for e in parked] == [True]
     assert parked[0].message.endswith("; to preempt for it again would go round in a circle")

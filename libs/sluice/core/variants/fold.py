@@ -229,6 +229,7 @@ def _released(state: State, event: QuotaReleased, seq: int, _at: Micros) -> None
 def _failed(state: State, event: WorkloadDeactivated, seq: int, _at: Micros) -> None:
     found = _find(state, event.workload)
     if found is None:
+        _switched_off(state, event, seq)
         return
     family, variant = found
     if variant.active and is_overtaken(event, variant.switched_by):
@@ -431,6 +432,14 @@ def _parent_deactivated(state: State, event: ParentDeactivated, _seq: int, _at: 
     if family is not None:
         family.active = False
         state.touch(family, event.cause)
+
+
+def _switched_off(state: State, event: WorkloadDeactivated, seq: int) -> None:
+    """A workload that is no variant, and may become a parent later."""
+    family = state.families.get(event.workload)
+    if family is not None and not is_overtaken(event, family.switched_by):
+        family.active = False
+        state.touch(family, seq)
 
 
 HANDLERS: dict[type[Event], Callable[[State, Any, int, Micros], None]] = {

@@ -41,11 +41,11 @@ class QuotaObserver(Observer):
 
     @hears
     def _reserved(self, state: SchedulerState, event: QuotaReserved) -> Iterable[str]:
-        if found := reservation_violations(state, event, waiting=False):
-            return found
-        if reservation_violations(state, event):
+        found = reservation_violations(state, event)
+        if found and not reservation_violations(state, event, waiting=False):
             self.doubtful.append(event)
-        return ()
+            return ()
+        return found
 
     def settled(self, state: SchedulerState) -> Iterator[str]:
         for event in self.doubted:

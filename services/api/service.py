@@ -19,19 +19,7 @@ from sluice.log.nats.objects import ObjectBucket
 from sluice.log.nats.responder import Responder
 from sluice.log.runtime.clock import BoundedClock, ask_server, follow_server
 from sluice.log.runtime.snapshot import Snapshots
-from sluice.protocol.query import (
-    ApplyRequest,
-    DeleteRequest,
-    HistoryRequest,
-    ListRequest,
-    Request,
-    Status,
-    StatusAnswer,
-    StatusRequest,
-    WatchRequest,
-    WhyRequest,
-    WriterHead,
-)
+from sluice.protocol import query
 from sluice.readmodel import queries
 from sluice.readmodel.follower import Follower
 from sluice.readmodel.objects import UnknownKindError, render
@@ -114,13 +102,13 @@ class ApiService:
             self._health,
         )
         for name, kind, handler in (
-            ("api.apply", ApplyRequest, self.changer.apply),
-            ("api.delete", DeleteRequest, self.changer.delete),
-            ("query.list", ListRequest, self._list),
-            ("query.watch", WatchRequest, self._watch),
-            ("query.history", HistoryRequest, self._history),
-            ("query.why", WhyRequest, self._why),
-            ("query.status", StatusRequest, self._status),
+            ("api.apply", query.ApplyRequest, self.changer.apply),
+            ("api.delete", query.DeleteRequest, self.changer.delete),
+            ("query.list", query.ListRequest, self._list),
+            ("query.watch", query.WatchRequest, self._watch),
+            ("query.history", query.HistoryRequest, self._history),
+            ("query.why", query.WhyRequest, self._why),
+            ("query.status", query.StatusRequest, self._status),
         ):
             await self.responder.endpoint(
                 name.replace(".", "-"),
@@ -131,7 +119,7 @@ class ApiService:
     async def _answer(
         self,
         name: str,
-        kind: type[Request],
+        kind: type[query.Request],
         answer: Callable[[Any], Awaitable[object]],
         request: bytes,
     ) -> bytes:
@@ -153,27 +141,27 @@ class ApiService:
 
     # Queries
 
-    async def _list(self, request: ListRequest) -> object:
+    async def _list(self, request: query.ListRequest) -> object:
         check(request)
         await queries.wait_for(self.follower, request.min_seq)
         return await queries.list_objects(self.follower.world, request, self._enrich(request))
 
-    async def _watch(self, request: WatchRequest) -> object:
+    async def _watch(self, request: query.WatchRequest) -> object:
         check(request)
         return await queries.watch(self.follower, request, self._enrich(request))
 
-    def _enrich(self, request: ListRequest | WatchRequest) -> queries.Enrich | None:
+    def _enrich(self, request: query.ListRequest | query.WatchRequest) -> queries.Enrich | None:
         """Return what completes each object of the answer, None when nothing is to be."""
         if not request.whole or request.kind != "Job":
             return None
         return partial(with_spec, self.follower.world, self.log)
 
-    async def _history(self, request: HistoryRequest) -> object:
+    async def _history(self, request: query.HistoryRequest) -> object:
         check(request)
         await queries.wait_for(self.follower, request.min_seq)
         return queries.history(self.follower.world, request)
 
-    async def _why(self, request: WhyRequest) -> object:
+    async def _why(self, request: query.WhyRequest) -> object:
         check(request)
         await queries.wait_for(self.follower, request.min_seq)
         foreign = queries.foreign_to(self.follower.world, request.within)
@@ -190,17 +178,19 @@ class ApiService:
             "lag": self.follower.lag,
         }
 
-    async def _status(self, request: StatusRequest) -> object:
+    async def _status(self, request: query.StatusRequest) -> object:
         await queries.wait_for(self.follower, request.min_seq)
         world = self.follower.world
-        return StatusAnswer(
+        return query.StatusAnswer(
             cell=self.config.cell,
             seq=world.seq,
             end=await self.log.end(),
             lag=self.follower.lag,
             instance=self.config.instance,
             rejected=world.jobs.rejected,
-            writers={writer: WriterHead(seq=seq, at=at) for writer, (seq, at) in sorted(world.heads.items())},
+            writers={
+                writer: query.WriterHead(seq=seq, at=at) for writer, (seq, at) in sorted(world.heads.items())
+            },
             agents=[agent for name in world.agents() if (agent := render(world, "Agent", name)) is not None],
             totals=[
                 {"metric": metric, "labels": labels, "value": value}
@@ -214,7 +204,7 @@ class ApiService:
         )
 
 
-def _refusal(name: str, error: Exception) -> Status:
+def _refusal(name: str, error: Exception) -> query.Status:
     """Return the Status for a request that failed; faults of ours are logged with their trace."""
     match error:
         case msgspec.DecodeError():

@@ -5,47 +5,38 @@ from typing import Any
 import msgspec
 
 from sluice.events.codec import CONTENT_TYPE
-from sluice.protocol.query import (
-    ApplyRequest,
-    Cause,
-    ChangeAnswer,
-    DeleteRequest,
-    HistoryRequest,
-    ListAnswer,
-    ListRequest,
-    Reference,
-    Result,
-    Status,
-    StatusAnswer,
-    StatusDetails,
-    StatusRequest,
-    WatchAnswer,
-    WatchRequest,
-    WriterHead,
-)
+from sluice.protocol import query
 
 FAMILY = "api"
 
 ENDPOINTS: dict[str, tuple[type[msgspec.Struct], type[msgspec.Struct], str]] = {
     "api.apply": (
-        ApplyRequest,
-        ChangeAnswer,
+        query.ApplyRequest,
+        query.ChangeAnswer,
         "Create or change objects of the configuration; what is valid is committed together.",
     ),
     "api.delete": (
-        DeleteRequest,
-        ChangeAnswer,
+        query.DeleteRequest,
+        query.ChangeAnswer,
         "Delete objects of the configuration; what is in use goes when it is free (`terminating`).",
     ),
-    "query.list": (ListRequest, ListAnswer, "Objects of a kind, or one of them."),
-    "query.watch": (WatchRequest, WatchAnswer, "What has changed since a sequence; waits for a change."),
-    "query.history": (HistoryRequest, ListAnswer, "The events of a job or workload, oldest first."),
-    "query.status": (StatusRequest, StatusAnswer, "How far the cell is, and what it counts."),
+    "query.list": (query.ListRequest, query.ListAnswer, "Objects of a kind, or one of them."),
+    "query.watch": (
+        query.WatchRequest,
+        query.WatchAnswer,
+        "What has changed since a sequence; waits for a change.",
+    ),
+    "query.history": (
+        query.HistoryRequest,
+        query.ListAnswer,
+        "The events of a job or workload, oldest first.",
+    ),
+    "query.status": (query.StatusRequest, query.StatusAnswer, "How far the cell is, and what it counts."),
 }
 """Subject behind `sluice.<cell>.` -> request, answer, and what it is for."""
 
 TYPES: tuple[type[msgspec.Struct], ...] = tuple(
-    dict.fromkeys([*(kind for pair in ENDPOINTS.values() for kind in pair[:2]), Status])
+    dict.fromkeys([*(kind for pair in ENDPOINTS.values() for kind in pair[:2]), query.Status])
 )
 
 _FLAVOR: dict[str, Any] = {
@@ -58,41 +49,47 @@ _MISSPELT = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Cohort", "metadata
 
 def examples() -> dict[str, msgspec.Struct]:
     """Return golden messages by name: `<type>` or `<type>-<case>`."""
-    wrong = Cause(field="metadata.name", message='Invalid value: "Company": ...', reason="FieldValueInvalid")
-    details = StatusDetails(name="Company", kind="Cohort", causes=[wrong])
-    refused = Status(message='Cohort "Company" is invalid', reason="Invalid", code=422, details=details)
+    wrong = query.Cause(
+        field="metadata.name", message='Invalid value: "Company": ...', reason="FieldValueInvalid"
+    )
+    details = query.StatusDetails(name="Company", kind="Cohort", causes=[wrong])
+    refused = query.Status(message='Cohort "Company" is invalid', reason="Invalid", code=422, details=details)
     return {
-        "ApplyRequest": ApplyRequest(objects=[_FLAVOR, _MISSPELT]),
-        "ChangeAnswer": ChangeAnswer(
+        "ApplyRequest": query.ApplyRequest(objects=[_FLAVOR, _MISSPELT]),
+        "ChangeAnswer": query.ChangeAnswer(
             seq=48213,
             results=[
-                Result(outcome="created", kind="ResourceFlavor", name="on-demand", object=_FLAVOR),
-                Result(outcome="refused", kind="Cohort", name="Company", status=refused),
+                query.Result(outcome="created", kind="ResourceFlavor", name="on-demand", object=_FLAVOR),
+                query.Result(outcome="refused", kind="Cohort", name="Company", status=refused),
             ],
         ),
-        "DeleteRequest": DeleteRequest(objects=[Reference(kind="ResourceFlavor", name="on-demand")]),
-        "ListRequest": ListRequest(kind="Job", namespace="team-a", label_selector="team=a", min_seq=48213),
-        "ListRequest-Waiting": ListRequest(kind="Workload", waiting_in="research", limit=10),
-        "ListAnswer": ListAnswer(seq=48213, items=[_FLAVOR], continue_="research/train"),
-        "WatchRequest": WatchRequest(kind="Job", since=48213, timeout_ms=5000),
-        "WatchAnswer": WatchAnswer(
-            seq=48230, items=[], deleted=[Reference(kind="Job", name="train", namespace="team-a")]
+        "DeleteRequest": query.DeleteRequest(
+            objects=[query.Reference(kind="ResourceFlavor", name="on-demand")]
         ),
-        "HistoryRequest": HistoryRequest(kind="Job", name="train", namespace="team-a"),
-        "StatusRequest": StatusRequest(),
-        "StatusAnswer": StatusAnswer(
+        "ListRequest": query.ListRequest(
+            kind="Job", namespace="team-a", label_selector="team=a", min_seq=48213
+        ),
+        "ListRequest-Waiting": query.ListRequest(kind="Workload", waiting_in="research", limit=10),
+        "ListAnswer": query.ListAnswer(seq=48213, items=[_FLAVOR], continue_="research/train"),
+        "WatchRequest": query.WatchRequest(kind="Job", since=48213, timeout_ms=5000),
+        "WatchAnswer": query.WatchAnswer(
+            seq=48230, items=[], deleted=[query.Reference(kind="Job", name="train", namespace="team-a")]
+        ),
+        "HistoryRequest": query.HistoryRequest(kind="Job", name="train", namespace="team-a"),
+        "StatusRequest": query.StatusRequest(),
+        "StatusAnswer": query.StatusAnswer(
             cell="main",
             seq=48213,
             end=48213,
             lag=0,
             instance="host-1-4711-9f3a",
             rejected=0,
-            writers={"scheduler": WriterHead(seq=48213, at=1_767_225_600_000_000)},
+            writers={"scheduler": query.WriterHead(seq=48213, at=1_767_225_600_000_000)},
             agents=[],
             totals=[],
             counts={"jobs": 3, "workloads": 3, "clusterQueues": 2},
         ),
-        "Status": Status(message="there is no kind 'Jobb'", reason="NotFound", code=404),
+        "Status": query.Status(message="there is no kind 'Jobb'", reason="NotFound", code=404),
     }
 
 
@@ -106,7 +103,7 @@ def channels(cell: str) -> dict[str, Any]:
             "messages": {
                 "request": _message(request),
                 "answer": _message(answer),
-                "failure": _message(Status),
+                "failure": _message(query.Status),
             },
         }
         for name, (request, answer, text) in ENDPOINTS.items()

@@ -10,15 +10,7 @@ import msgspec
 
 from sluice.core.views import notices, positions
 from sluice.events.base import JobKey, WorkloadKey
-from sluice.protocol.query import (
-    HistoryRequest,
-    ListAnswer,
-    ListRequest,
-    Object,
-    Reference,
-    WatchAnswer,
-    WatchRequest,
-)
+from sluice.protocol import query
 
 from .follower import Follower
 from .objects import NAMESPACED_KINDS, keys, known, render
@@ -33,7 +25,7 @@ MAX_WATCH_S = 30.0
 MIN_SEQ_TIMEOUT_S = 3.0
 
 
-Enrich = Callable[[Object], Awaitable[Object]]
+Enrich = Callable[[query.Object], Awaitable[query.Object]]
 
 
 class TooNewError(Exception):
@@ -60,7 +52,7 @@ class _Page:
         self, world: World, kind: str, selector: Selector, limit: int, enrich: Enrich | None
     ) -> None:
         self._world, self._kind, self._selector = world, kind, selector
-        self.items: list[Object] = []
+        self.items: list[query.Object] = []
         self._limit, self._enrich = limit, enrich
         self._size = 0
 
@@ -84,7 +76,9 @@ class _Page:
         return True
 
 
-async def list_objects(world: World, request: ListRequest, enrich: Enrich | None = None) -> ListAnswer:
+async def list_objects(
+    world: World, request: query.ListRequest, enrich: Enrich | None = None
+) -> query.ListAnswer:
     """Return one page of objects of a kind; *enrich* completes each of them.
 
     Raises:
@@ -102,10 +96,10 @@ async def list_objects(world: World, request: ListRequest, enrich: Enrich | None
             continue
         if page.full:
             more = "" if request.waiting_in else last
-            return ListAnswer(seq=seq, items=cleaned(page.items, foreign), continue_=more)
+            return query.ListAnswer(seq=seq, items=cleaned(page.items, foreign), continue_=more)
         if await page.add(key):
             last = key
-    return ListAnswer(seq=seq, items=cleaned(page.items, foreign))
+    return query.ListAnswer(seq=seq, items=cleaned(page.items, foreign))
 
 
 def foreign_to(world: World, within: Sequence[str] | None) -> frozenset[str] | None:
@@ -116,7 +110,7 @@ def foreign_to(world: World, within: Sequence[str] | None) -> frozenset[str] | N
     return frozenset({*known, *world.objects.by_kind["Namespace"]} - {*within})
 
 
-def _candidates(world: World, request: ListRequest) -> list[str]:
+def _candidates(world: World, request: query.ListRequest) -> list[str]:
     """Return the keys that the request may mean, in a stable order: by namespace, then name."""
     if request.waiting_in and request.kind == "Workload":
         return list(islice(_waiting(world, request.waiting_in), request.limit))
@@ -134,7 +128,9 @@ def _candidates(world: World, request: ListRequest) -> list[str]:
     return sorted(found)
 
 
-async def watch(follower: Follower, request: WatchRequest, enrich: Enrich | None = None) -> WatchAnswer:
+async def watch(
+    follower: Follower, request: query.WatchRequest, enrich: Enrich | None = None
+) -> query.WatchAnswer:
     """Return what changed after `since`, waiting for a change for at most `timeout_ms`."""
     world = follower.world
     selector = Selector(request.label_selector, request.field_selector)
@@ -142,7 +138,7 @@ async def watch(follower: Follower, request: WatchRequest, enrich: Enrich | None
     deadline = time.monotonic() + min(request.timeout_ms / 1000, MAX_WATCH_S)
     since = request.since
     if since and since < world.changes.forgotten:
-        return WatchAnswer(seq=world.seq, reset=True)
+        return query.WatchAnswer(seq=world.seq, reset=True)
     while True:
         seq = world.seq
         answer = await _changes(world, request, selector, since, enrich)
@@ -159,8 +155,8 @@ async def watch(follower: Follower, request: WatchRequest, enrich: Enrich | None
 
 
 async def _changes(
-    world: World, request: WatchRequest, selector: Selector, since: int, enrich: Enrich | None
-) -> WatchAnswer:
+    world: World, request: query.WatchRequest, selector: Selector, since: int, enrich: Enrich | None
+) -> query.WatchAnswer:
     """Return the changes after *since*, or as many as an answer holds, in order of the objects' last change.
 
     One event may change more objects than an answer holds; then the next request goes on within it.
@@ -179,7 +175,7 @@ async def _changes(
         if page.full:
             at = world.changes.version(request.kind, last)
             if since < at <= seq:
-                return WatchAnswer(
+                return query.WatchAnswer(
                     seq=at - 1,
                     items=page.items,
                     deleted=[
@@ -197,7 +193,7 @@ async def _changes(
             if key in shown or not _meant(request, key):
                 continue
             await page.add(key)
-    return WatchAnswer(
+    return query.WatchAnswer(
         # Never back, also when the replica that answered before had come further.
         seq=max(seq, request.since),
         items=page.items,
@@ -233,7 +229,7 @@ def waiting_first(world: World, kind: str, since: int, places: int) -> Iterator[
                 yield job.key
 
 
-def _meant(request: WatchRequest, key: str) -> bool:
+def _meant(request: query.WatchRequest, key: str) -> bool:
     namespace, slash, name = key.rpartition("/")
     if not in_scope(request.kind, key, request.within):
         return False
@@ -242,12 +238,12 @@ def _meant(request: WatchRequest, key: str) -> bool:
     return not request.name or name == request.name
 
 
-def _reference(kind: str, key: str) -> Reference:
+def _reference(kind: str, key: str) -> query.Reference:
     namespace, _, name = key.rpartition("/")
-    return Reference(kind=kind, name=name, namespace=namespace)
+    return query.Reference(kind=kind, name=name, namespace=namespace)
 
 
-def history(world: World, request: HistoryRequest) -> ListAnswer:
+def history(world: World, request: query.HistoryRequest) -> query.ListAnswer:
     """Return what happened to a workload, or to all workloads of a job, oldest first."""
     key = f"{request.namespace}/{request.name}"
     if request.kind == "Job":
@@ -256,7 +252,7 @@ def history(world: World, request: HistoryRequest) -> ListAnswer:
     else:
         workload = world.view.workloads.get(WorkloadKey(key))
         workloads = [workload] if workload is not None else []
-    entries: list[Object] = []
+    entries: list[query.Object] = []
     for workload in workloads:
         for notice in notices(workload):
             event: Any = {} if notice.event is None else msgspec.to_builtins(notice.event)
@@ -278,4 +274,4 @@ def history(world: World, request: HistoryRequest) -> ListAnswer:
         each.remembered - len(each.history) for each in workloads
     )
     items = cleaned(items, foreign_to(world, request.within))
-    return ListAnswer(seq=world.seq, items=items, omitted=omitted)
+    return query.ListAnswer(seq=world.seq, items=items, omitted=omitted)

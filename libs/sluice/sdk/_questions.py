@@ -17,31 +17,7 @@ from sluice.protocol.subjects import job_suffix
 
 from ._client import AsyncClient, split
 from ._errors import NotPublishedError
-from .execution.actions import (
-    Absent,
-    Answer,
-    GetClaim,
-    GetEntry,
-    GetHeartbeat,
-    HasClaim,
-    HasClaims,
-    HasEntry,
-    HasHeartbeat,
-    JobRead,
-    ListClaims,
-    ListHeartbeats,
-    Present,
-    Publish,
-    PutClaim,
-    PutHeartbeat,
-    ReadJob,
-    Refused,
-    RemoveHeartbeat,
-    Request,
-    Stored,
-    Told,
-    Unanswered,
-)
+from .execution import actions
 
 AGENT = "agent"
 FEW = 16
@@ -70,33 +46,33 @@ class Questions:
         """Yield what is wanted, and what changes about that, of the namespaces that are served."""
         return self.dispatch.follow(*(f"{space}.>" for space in self._spaces))
 
-    async def ask(self, request: Request) -> Answer:
+    async def ask(self, request: actions.Request) -> actions.Answer:
         match request:
-            case GetEntry(job):
+            case actions.GetEntry(job):
                 found = await self.dispatch.certainly(dispatch_key(job))
-                return Absent() if found is None else HasEntry(_entry(found.key, found.value))
-            case GetClaim(key):
+                return actions.Absent() if found is None else actions.HasEntry(_entry(found.key, found.value))
+            case actions.GetClaim(key):
                 return await self._claim(key)
-            case PutClaim(key, claim, revision, ttl_s):
+            case actions.PutClaim(key, claim, revision, ttl_s):
                 return await self._put(self._claims, key, claim, revision, ttl_s)
-            case ListClaims():
+            case actions.ListClaims():
                 return await self._all_claims()
-            case GetHeartbeat():
+            case actions.GetHeartbeat():
                 value = await self._heartbeats.get(self._beat)
                 beat = None if value is None else heartbeat_of(self._executor, value.value)
                 # What is no heartbeat is nobody's: the next beat is put over it.
-                return Absent() if beat is None else HasHeartbeat(beat)
-            case PutHeartbeat(heartbeat, expected, lasts_s):
+                return actions.Absent() if beat is None else actions.HasHeartbeat(beat)
+            case actions.PutHeartbeat(heartbeat, expected, lasts_s):
                 return await self._put(self._heartbeats, self._beat, heartbeat, expected, lasts_s)
-            case ListHeartbeats():
+            case actions.ListHeartbeats():
                 keys = await self._heartbeats.keys(AGENT)
-                return Present(frozenset(key_text(key.removeprefix(f"{AGENT}.")) for key in keys))
-            case RemoveHeartbeat():
+                return actions.Present(frozenset(key_text(key.removeprefix(f"{AGENT}.")) for key in keys))
+            case actions.RemoveHeartbeat():
                 await self._heartbeats.remove(self._beat)
-                return Stored()
-            case ReadJob():
+                return actions.Stored()
+            case actions.ReadJob():
                 return await self._read(request)
-            case Publish():
+            case actions.Publish():
                 return await self._publish(request)
             case _:
                 raise TypeError(f"{type(request).__name__} is no question to the server")
@@ -105,44 +81,46 @@ class Questions:
 
     async def _put(
         self, bucket: Bucket, key: str, value: object, revision: int | None, ttl_s: float | None
-    ) -> Answer:
+    ) -> actions.Answer:
         try:
-            return Stored(await bucket.put(key, msgspec.json.encode(value), revision=revision, ttl_s=ttl_s))
+            return actions.Stored(
+                await bucket.put(key, msgspec.json.encode(value), revision=revision, ttl_s=ttl_s)
+            )
         except StaleSequenceError:
-            return Refused()
+            return actions.Refused()
 
-    async def _claim(self, key: str) -> HasClaim | Absent:
+    async def _claim(self, key: str) -> actions.HasClaim | actions.Absent:
         found = await self._claims.get(key)
-        return Absent() if found is None else HasClaim(_claim(found.value), found.revision)
+        return actions.Absent() if found is None else actions.HasClaim(_claim(found.value), found.revision)
 
-    async def _all_claims(self) -> HasClaims:
+    async def _all_claims(self) -> actions.HasClaims:
         await self._claims.ensure()
         claims = []
         keys = [key for space in self._spaces or [""] for key in await self._claims.keys(space)]
         for key in keys:
             found = await self._claim(key)
-            if isinstance(found, HasClaim):
+            if isinstance(found, actions.HasClaim):
                 claims.append((key, found.claim, found.revision))
-        return HasClaims(tuple(claims))
+        return actions.HasClaims(tuple(claims))
 
     # the log
 
-    async def _publish(self, request: Publish) -> Answer:
+    async def _publish(self, request: actions.Publish) -> actions.Answer:
         try:
             ack = await self.client.offer(request.job, request.data, request.message_id, request.after)
         except StaleSequenceError:
-            return Refused()
+            return actions.Refused()
         except NotPublishedError as error:
-            return Unanswered(error.detail)
-        return Stored(ack.seq, ack.duplicate)
+            return actions.Unanswered(error.detail)
+        return actions.Stored(ack.seq, ack.duplicate)
 
-    async def _read(self, request: ReadJob) -> JobRead:
+    async def _read(self, request: actions.ReadJob) -> actions.JobRead:
         """Read what there is about one job: message by message, as there are few of most jobs."""
         suffix = job_suffix(*split(request.job))
         subject = self.client.log.cell.subject(suffix)
         newest = await self._message(last_of=subject)
         last = newest.seq if newest is not None else 0
-        told: list[Told] = []
+        told: list[actions.Told] = []
         seq = request.since
         while newest is not None and seq <= last:
             if len(told) == FEW:
@@ -155,7 +133,7 @@ class Questions:
             seq = message.seq
             told.append(_told(seq, message.payload))
             seq += 1
-        return JobRead(tuple(told), last)
+        return actions.JobRead(tuple(told), last)
 
     async def _message(self, **which: Any) -> api.Stored | None:
         return await api.message(await self.client.log.connection(5.0), self.client.log.cell.stream, **which)
@@ -176,14 +154,14 @@ def _claim(value: bytes) -> Claim:
         return Claim(executor="")
 
 
-def _told(seq: int, payload: bytes) -> Told:
+def _told(seq: int, payload: bytes) -> actions.Told:
     found = decode_message(payload)
     if not isinstance(found, CloudEvent) or found.type not in _REPORTS:
-        return Told(seq, "", None)
+        return actions.Told(seq, "", None)
     try:
-        return Told(seq, found.id, msgspec.json.decode(found.data, type=_REPORTS[found.type]))
+        return actions.Told(seq, found.id, msgspec.json.decode(found.data, type=_REPORTS[found.type]))
     except UNREADABLE:
-        return Told(seq, found.id, None)
+        return actions.Told(seq, found.id, None)
 
 
 __all__ = ["Questions"]

@@ -7,18 +7,9 @@ from typing import Literal
 import msgspec
 
 from sluice.api.errors import FieldError
+from sluice.events import slices
 from sluice.events.base import Event, JobKey, WorkloadKey
 from sluice.events.codec import decode_commit, decode_message
-from sluice.events.slices import (
-    InputsIgnored,
-    JobResumed,
-    JobSuspended,
-    Rejected,
-    WorkloadCreated,
-    WorkloadDeleted,
-    WorkloadFinished,
-    WorkloadStopped,
-)
 from sluice.log.contract import Entry
 from sluice.log.nats.jetstream import JetStreamLog
 from sluice.protocol.subjects import job_suffix
@@ -137,7 +128,7 @@ class Waiter:
 
     def _answered(self, event: Event) -> JobKey | None:
         """Notice what answers a latest submission."""
-        for seq in event.seqs if isinstance(event, InputsIgnored) else (event.cause,):
+        for seq in event.seqs if isinstance(event, slices.InputsIgnored) else (event.cause,):
             key = self._latest.get(seq)
             if key is not None:
                 self._watched[key].answered = True
@@ -146,22 +137,22 @@ class Waiter:
 
     def _fold(self, event: Event, seq: int) -> JobKey | None:
         match event:
-            case WorkloadCreated(workload=record) if record.job is not None:
+            case slices.WorkloadCreated(workload=record) if record.job is not None:
                 watched = self._watched.get(record.job.key)
                 if watched is not None:
                     self._jobs[record.key] = watched.key
                     job = watched.key
                     watched.state = JobState(job=job, phase="Pending", seq=seq, workload=record.key)
-            case JobResumed() | JobSuspended():
+            case slices.JobResumed() | slices.JobSuspended():
                 watched = self._watched.get(event.job)
                 if watched is not None:
-                    phase = "Running" if isinstance(event, JobResumed) else watched.state.phase
+                    phase = "Running" if isinstance(event, slices.JobResumed) else watched.state.phase
                     self._set(watched, phase=phase, seq=seq, attempt=event.attempt)
-            case WorkloadStopped() | WorkloadFinished() | WorkloadDeleted():
+            case slices.WorkloadStopped() | slices.WorkloadFinished() | slices.WorkloadDeleted():
                 watched = self._watched.get(self._jobs.get(event.workload, JobKey("")))
                 if watched is not None and watched.state.workload == event.workload:
                     self._ended(watched, event, seq)
-            case Rejected():
+            case slices.Rejected():
                 watched = self._watched.get(self._latest.get(event.cause, JobKey("")))
                 if watched is not None:
                     watched.errors = tuple(event.errors)
@@ -171,10 +162,13 @@ class Waiter:
         return None if watched is None else watched.key
 
     def _ended(
-        self, watched: _Watched, event: WorkloadStopped | WorkloadFinished | WorkloadDeleted, seq: int
+        self,
+        watched: _Watched,
+        event: slices.WorkloadStopped | slices.WorkloadFinished | slices.WorkloadDeleted,
+        seq: int,
     ) -> None:
         match event:
-            case WorkloadFinished():
+            case slices.WorkloadFinished():
                 success = event.reason == "Succeeded"
                 self._set(
                     watched,
@@ -184,9 +178,9 @@ class Waiter:
                     reason=event.reason,
                     message=event.message,
                 )
-            case WorkloadStopped():
+            case slices.WorkloadStopped():
                 self._set(watched, phase="Pending", seq=seq, reason=event.reason, message=event.message)
-            case WorkloadDeleted():
+            case slices.WorkloadDeleted():
                 if watched.state.phase != "Finished":
                     self._set(watched, phase="Deleted", seq=seq)
 

@@ -20,22 +20,7 @@ from sluice.local.cell_directory import Place, find
 from sluice.log.errors import AppendRefusedError, LogUnavailableError
 from sluice.log.nats.connection import Connection
 from sluice.log.nats.protocol import Frame, addresses, shown, with_files
-from sluice.protocol.query import (
-    ApplyRequest,
-    ChangeAnswer,
-    DeleteRequest,
-    HistoryRequest,
-    ListAnswer,
-    ListRequest,
-    Object,
-    Reference,
-    Request,
-    Result,
-    Status,
-    StatusRequest,
-    WatchAnswer,
-    WatchRequest,
-)
+from sluice.protocol import query
 
 CONNECT_TIMEOUT_S = 2.0
 REQUEST_TIMEOUT_S = 15.0
@@ -114,7 +99,12 @@ class Api:
         return self.connection.info.max_payload
 
     async def ask[T](
-        self, subject: str, request: Request, answer: type[T], timeout_s: float = 0, patience_s: float = 1.0
+        self,
+        subject: str,
+        request: query.Request,
+        answer: type[T],
+        timeout_s: float = 0,
+        patience_s: float = 1.0,
     ) -> T:
         """Send *request* to `sluice.<cell>.<subject>` and decode the answer.
 
@@ -167,22 +157,24 @@ class Api:
         self.connection.write(b"UNSUB 2\r\n")
         return found
 
-    async def apply(self, request: ApplyRequest) -> ChangeAnswer:
+    async def apply(self, request: query.ApplyRequest) -> query.ChangeAnswer:
         """Apply objects; so many that they do not fit into one message go in several."""
-        seq, results = 0, list[Result]()
+        seq, results = 0, list[query.Result]()
         for part in batches(request.objects):
-            answer = await self.ask("api.apply", msgspec.structs.replace(request, objects=part), ChangeAnswer)
+            answer = await self.ask(
+                "api.apply", msgspec.structs.replace(request, objects=part), query.ChangeAnswer
+            )
             seq = max(seq, answer.seq)
             results += answer.results
-        return ChangeAnswer(seq=seq, results=results)
+        return query.ChangeAnswer(seq=seq, results=results)
 
-    async def delete(self, request: DeleteRequest) -> ChangeAnswer:
-        return await self.ask("api.delete", request, ChangeAnswer)
+    async def delete(self, request: query.DeleteRequest) -> query.ChangeAnswer:
+        return await self.ask("api.delete", request, query.ChangeAnswer)
 
-    async def list_page(self, request: ListRequest) -> ListAnswer:
-        return await self.ask("query.list", request, ListAnswer)
+    async def list_page(self, request: query.ListRequest) -> query.ListAnswer:
+        return await self.ask("query.list", request, query.ListAnswer)
 
-    async def list(self, request: ListRequest) -> ListAnswer:
+    async def list(self, request: query.ListRequest) -> query.ListAnswer:
         """Return every page of a list as one answer, at the first page's sequence."""
         page = await self.list_page(request)
         items, seq = list(page.items), page.seq
@@ -191,35 +183,35 @@ class Api:
                 msgspec.structs.replace(request, continue_=page.continue_, min_seq=seq)
             )
             items += page.items
-        return ListAnswer(seq=seq, items=items, kind=page.kind)
+        return query.ListAnswer(seq=seq, items=items, kind=page.kind)
 
-    async def get(self, kind: str, name: str, namespace: str = "", min_seq: int = 0) -> Object | None:
+    async def get(self, kind: str, name: str, namespace: str = "", min_seq: int = 0) -> query.Object | None:
         """Return one object, None when there is none."""
-        found = await self.list(ListRequest(kind=kind, name=name, namespace=namespace, min_seq=min_seq))
+        found = await self.list(query.ListRequest(kind=kind, name=name, namespace=namespace, min_seq=min_seq))
         return found.items[0] if found.items else None
 
-    async def watch(self, request: WatchRequest) -> WatchAnswer:
+    async def watch(self, request: query.WatchRequest) -> query.WatchAnswer:
         """Return what changed, every page of it."""
         timeout_s = request.timeout_ms / 1000 + 10
-        items, deleted = list[Object](), list[Reference]()
+        items, deleted = list[query.Object](), list[query.Reference]()
         while True:
-            page = await self.ask("query.watch", request, WatchAnswer, timeout_s, WATCH_PATIENCE_S)
+            page = await self.ask("query.watch", request, query.WatchAnswer, timeout_s, WATCH_PATIENCE_S)
             items += page.items
             deleted += page.deleted
             if not page.continue_:
                 return msgspec.structs.replace(page, items=items, deleted=deleted)
             request = msgspec.structs.replace(request, since=page.seq, continue_=page.continue_)
 
-    async def status(self) -> Object:
-        return await self.ask("query.status", StatusRequest(), dict[str, Any], 5.0, 0.0)
+    async def status(self) -> query.Object:
+        return await self.ask("query.status", query.StatusRequest(), dict[str, Any], 5.0, 0.0)
 
-    async def history(self, request: HistoryRequest) -> ListAnswer:
-        return await self.ask("query.history", request, ListAnswer)
+    async def history(self, request: query.HistoryRequest) -> query.ListAnswer:
+        return await self.ask("query.history", request, query.ListAnswer)
 
 
-def batches(objects: Sequence[Object]) -> Iterator[list[Object]]:
+def batches(objects: Sequence[query.Object]) -> Iterator[list[query.Object]]:
     """Yield the objects, in order, in parts of which each fits well into a message."""
-    part: list[Object] = []
+    part: list[query.Object] = []
     size = 0
     for obj in objects:
         weight = len(msgspec.json.encode(obj))
@@ -242,7 +234,7 @@ def decode[T](data: bytes, answer: type[T]) -> T:
         CliError: it is a Status: the request was refused.
     """
     if msgspec.json.decode(data, type=_Kind).kind == "Status":
-        status = msgspec.json.decode(data, type=Status)
+        status = msgspec.json.decode(data, type=query.Status)
         if status.status == "Failure":
             raise refused(status)
     return msgspec.json.decode(data, type=answer)

@@ -19,16 +19,9 @@ import msgspec
 from sluice.api import kueue
 from sluice.core.workload.charges import charge, counts, gives_back, shrunk
 from sluice.core.workload.variant_events import as_workload_event
+from sluice.events import scheduler, slices
 from sluice.events.base import Event, Micros, PodSetAssignment
 from sluice.events.config import ObjectApplied, ObjectDeleted
-from sluice.events.scheduler import Admitted, QuotaReleased, QuotaReserved, WorkloadSliceReplaced
-from sluice.events.slices import (
-    ReclaimablePodsUpdated,
-    WorkloadCreated,
-    WorkloadDeleted,
-    WorkloadFinished,
-    WorkloadUpdated,
-)
 
 QUARTER_US = 900 * 1_000_000
 """Totals are kept at the ends of these, counted from the epoch."""
@@ -186,7 +179,7 @@ class Consumption:
             self.running[key] = held
 
 
-def _created(state: Consumption, event: WorkloadCreated, at: Micros) -> None:
+def _created(state: Consumption, event: slices.WorkloadCreated, at: Micros) -> None:
     record = event.workload
     _gone(state, record.key, at)
     state.workloads[record.key] = Held(
@@ -201,7 +194,7 @@ def _created(state: Consumption, event: WorkloadCreated, at: Micros) -> None:
         state.variants.setdefault(record.parent, {})[record.key] = None
 
 
-def _updated(state: Consumption, event: WorkloadUpdated, at: Micros) -> None:
+def _updated(state: Consumption, event: slices.WorkloadUpdated, at: Micros) -> None:
     held = state.workloads.get(event.workload)
     if held is None:
         return
@@ -217,7 +210,7 @@ def _updated(state: Consumption, event: WorkloadUpdated, at: Micros) -> None:
     _recharge(state, event.workload, held, at)
 
 
-def _reserved(state: Consumption, event: QuotaReserved, at: Micros) -> None:
+def _reserved(state: Consumption, event: scheduler.QuotaReserved, at: Micros) -> None:
     held = state.workloads.get(event.workload)
     if held is None:
         return
@@ -227,7 +220,7 @@ def _reserved(state: Consumption, event: QuotaReserved, at: Micros) -> None:
     held.assignment = shrunk(event.pod_sets, held.pods)
 
 
-def _admitted(state: Consumption, event: Admitted, at: Micros) -> None:
+def _admitted(state: Consumption, event: scheduler.Admitted, at: Micros) -> None:
     held = state.workloads.get(event.workload)
     if held is None or not held.assignment:
         return
@@ -237,7 +230,7 @@ def _admitted(state: Consumption, event: Admitted, at: Micros) -> None:
     _recharge(state, event.workload, held, at)
 
 
-def _reclaimed(state: Consumption, event: ReclaimablePodsUpdated, at: Micros) -> None:
+def _reclaimed(state: Consumption, event: slices.ReclaimablePodsUpdated, at: Micros) -> None:
     held = state.workloads.get(event.workload)
     if held is not None:
         held.reclaimable = dict(event.pods)
@@ -269,7 +262,7 @@ def _configure(state: Consumption, spec: kueue.ConfigurationSpec, at: Micros) ->
             _recharge(state, key, held, at)
 
 
-def _released(state: Consumption, event: QuotaReleased, at: Micros) -> None:
+def _released(state: Consumption, event: scheduler.QuotaReleased, at: Micros) -> None:
     held = state.workloads.get(event.workload)
     if held is not None:
         _stop(state, event.workload, held, at)
@@ -284,7 +277,7 @@ def _stop(state: Consumption, key: str, held: Held, at: Micros) -> None:
     held.cluster_queue, held.assignment = "", ()
 
 
-def _replaced(state: Consumption, event: WorkloadSliceReplaced, at: Micros) -> None:
+def _replaced(state: Consumption, event: scheduler.WorkloadSliceReplaced, at: Micros) -> None:
     old, new = state.workloads.get(event.workload), state.workloads.get(event.by)
     began = None if old is None else old.began
     _gone(state, event.workload, at)
@@ -294,7 +287,7 @@ def _replaced(state: Consumption, event: WorkloadSliceReplaced, at: Micros) -> N
         new.began = new.began if began is None else began
 
 
-def _over(state: Consumption, event: WorkloadFinished | WorkloadDeleted, at: Micros) -> None:
+def _over(state: Consumption, event: slices.WorkloadFinished | slices.WorkloadDeleted, at: Micros) -> None:
     _gone(state, event.workload, at)
 
 
@@ -312,17 +305,17 @@ def _gone(state: Consumption, key: str, at: Micros) -> None:
 
 
 _FOLDS: Mapping[type[Event], Callable[[Consumption, Any, Micros], None]] = {
-    WorkloadCreated: _created,
-    WorkloadUpdated: _updated,
-    QuotaReserved: _reserved,
-    Admitted: _admitted,
+    slices.WorkloadCreated: _created,
+    slices.WorkloadUpdated: _updated,
+    scheduler.QuotaReserved: _reserved,
+    scheduler.Admitted: _admitted,
     ObjectApplied: _applied,
     ObjectDeleted: _deleted,
-    ReclaimablePodsUpdated: _reclaimed,
-    QuotaReleased: _released,
-    WorkloadSliceReplaced: _replaced,
-    WorkloadFinished: _over,
-    WorkloadDeleted: _over,
+    slices.ReclaimablePodsUpdated: _reclaimed,
+    scheduler.QuotaReleased: _released,
+    scheduler.WorkloadSliceReplaced: _replaced,
+    slices.WorkloadFinished: _over,
+    slices.WorkloadDeleted: _over,
 }
 
 

@@ -8,23 +8,8 @@ import msgspec
 from sluice.core.timing import MICROS_PER_S, backoff_s
 from sluice.core.workload.admission_checks import PENDING, READY, REJECTED, RETRY, CheckState, max_retry_at
 from sluice.core.workload.inputs import short
+from sluice.events import checks
 from sluice.events.base import Event, Micros, WorkloadKey
-from sluice.events.checks import (
-    AdmissionCheckStatusChanged,
-    CheckInputRejected,
-    CheckRequestsUpdated,
-    ChecksPending,
-    ChecksReady,
-    ChecksRejected,
-    ChecksRequested,
-    ChecksRetry,
-    CheckStateChanged,
-    ChecksWithdrawn,
-    ControllerLost,
-    ControllerSeen,
-    PreemptionsAllowed,
-    VerdictIgnored,
-)
 from sluice.protocol.checks import CheckVerdict
 
 from .pod_set_updates import INVALID, refusal
@@ -53,7 +38,7 @@ def workload_events(state: State, key: WorkloadKey, at: Micros) -> list[Event]:
     withdrawal = state.gone.get(key) or (tracked.withdrawal if tracked is not None else None)
     if withdrawal is not None:
         return [
-            ChecksWithdrawn(
+            checks.ChecksWithdrawn(
                 cause=withdrawal.cause, workload=key, attempt=withdrawal.attempt, reason=withdrawal.why
             )
         ]
@@ -71,7 +56,7 @@ def workload_events(state: State, key: WorkloadKey, at: Micros) -> list[Event]:
     for verdict in state.verdicts.get(key, {}).values():
         event, outcome = _answer(state, tracked, live, states, outcome, verdict, at)
         events.append(event)
-        if isinstance(event, ChecksRetry):
+        if isinstance(event, checks.ChecksRetry):
             return events  # late, and the next one's delay is compared with it
     if live is not None and live.requested is not None:
         events += _silences(state, tracked, live, states, at)
@@ -93,7 +78,7 @@ def _request(state: State, tracked: Tracked, live: Reservation) -> list[Event]:
     if before == now:
         return []
     return [
-        ChecksRequested(
+        checks.ChecksRequested(
             cause=tracked.cause, workload=tracked.record.key, attempt=live.attempt, checks=tuple(now)
         )
     ]
@@ -112,7 +97,7 @@ def _together(
     if rejected:
         if live.outcome != REJECTED:
             events.append(
-                ChecksRejected(
+                checks.ChecksRejected(
                     cause=cause,
                     workload=key,
                     checks=[found.name for found in rejected],
@@ -129,7 +114,7 @@ def _together(
         unnamed = any(name not in live.retried for name in names)
         if live.outcome != RETRY or requeue_at > live.requeue_at or unnamed:
             events.append(
-                ChecksRetry(
+                checks.ChecksRetry(
                     cause=cause,
                     workload=key,
                     checks=names,
@@ -142,12 +127,12 @@ def _together(
         return events + _told(live, key, cause)
     reason = _why_allowed(state, live, ordered)
     if reason is not None:
-        events.append(PreemptionsAllowed(cause=cause, workload=key, attempt=attempt, reason=reason))
+        events.append(checks.PreemptionsAllowed(cause=cause, workload=key, attempt=attempt, reason=reason))
     is_ready = all(found.state == READY for found in ordered)
     if is_ready and live.outcome != READY:
-        events.append(ChecksReady(cause=cause, workload=key, attempt=attempt))
+        events.append(checks.ChecksReady(cause=cause, workload=key, attempt=attempt))
     elif not is_ready and live.outcome:
-        events.append(ChecksPending(cause=cause, workload=key, attempt=attempt))
+        events.append(checks.ChecksPending(cause=cause, workload=key, attempt=attempt))
     return events + _told(live, key, cause)
 
 
@@ -157,7 +142,7 @@ def _told(live: Reservation, key: WorkloadKey, cause: int) -> list[Event]:
     if (live.admitted, live.preemptions_pending, live.edited) == told:
         return []
     return [
-        CheckRequestsUpdated(
+        checks.CheckRequestsUpdated(
             cause=cause,
             workload=key,
             attempt=live.attempt,
@@ -183,7 +168,7 @@ def _why_allowed(state: State, live: Reservation, states: Sequence[CheckState]) 
 
 def _unknown(key: WorkloadKey, verdict: Verdict) -> Event:
     if verdict.data is None:
-        return CheckInputRejected(
+        return checks.CheckInputRejected(
             cause=verdict.seq,
             subject=verdict.subject,
             event_type=verdict.event_type,
@@ -192,10 +177,10 @@ def _unknown(key: WorkloadKey, verdict: Verdict) -> Event:
     return _ignored(verdict, "UnknownWorkload", f"there is no workload {short(key)}, or it is over")
 
 
-def _ignored(verdict: Verdict, reason: str, message: str = "") -> VerdictIgnored:
+def _ignored(verdict: Verdict, reason: str, message: str = "") -> checks.VerdictIgnored:
     data = verdict.data
     assert data is not None
-    return VerdictIgnored(
+    return checks.VerdictIgnored(
         cause=verdict.seq,
         workload=WorkloadKey(short(data.workload)),
         check=short(data.check),
@@ -207,7 +192,7 @@ def _ignored(verdict: Verdict, reason: str, message: str = "") -> VerdictIgnored
     )
 
 
-def _of_no_concern(state: State, tracked: Tracked, verdict: Verdict) -> VerdictIgnored | None:
+def _of_no_concern(state: State, tracked: Tracked, verdict: Verdict) -> checks.VerdictIgnored | None:
     """Return why a verdict is of no concern, whatever the reservation: workload, check and controller."""
     data = verdict.data
     assert data is not None
@@ -263,7 +248,7 @@ def _answer(
     states[data.check] = after
     if after.state == REJECTED or (after.state == RETRY and outcome != REJECTED):
         outcome = after.state
-    event = CheckStateChanged(
+    event = checks.CheckStateChanged(
         cause=verdict.seq,
         workload=tracked.record.key,
         check=data.check,
@@ -278,7 +263,7 @@ def _answer(
     return event, outcome
 
 
-def _late_retry(state: State, tracked: Tracked, verdict: Verdict, at: Micros) -> ChecksRetry | None:
+def _late_retry(state: State, tracked: Tracked, verdict: Verdict, at: Micros) -> checks.ChecksRetry | None:
     """AC3: of several checks that say Retry the longest delay counts, also when the first had its effect.
 
     Which of them is heard of before the eviction is chance. None: it does not make the wait any longer.
@@ -296,7 +281,7 @@ def _late_retry(state: State, tracked: Tracked, verdict: Verdict, at: Micros) ->
     requeue_at = at + _delay_s(state, data, before.retry_count if before is not None else 0) * MICROS_PER_S
     if requeue_at <= ended.requeue_at:
         return None
-    return ChecksRetry(
+    return checks.ChecksRetry(
         cause=verdict.seq,
         workload=tracked.record.key,
         checks=[data.check],
@@ -334,7 +319,7 @@ def _silences(
         text = f"check {name} was not answered within {limit} s"
         states[name] = CheckState(name, RETRY, at, text, delay, count, (), ANSWER_TIMEOUT)
         events.append(
-            CheckStateChanged(
+            checks.CheckStateChanged(
                 cause=live.added.get(name, live.seq),
                 workload=tracked.record.key,
                 check=name,
@@ -403,14 +388,14 @@ def presence_events(waiting: Presence) -> list[Event]:
     """Return what a record of a controller's presence means."""
     if waiting.errors:
         return [
-            CheckInputRejected(
+            checks.CheckInputRejected(
                 cause=waiting.seq,
                 subject=waiting.subject,
                 event_type=waiting.event_type,
                 errors=tuple(waiting.errors),
             )
         ]
-    kind = ControllerSeen if waiting.present else ControllerLost
+    kind = checks.ControllerSeen if waiting.present else checks.ControllerLost
     return [kind(cause=waiting.seq, controller=waiting.controller)]
 
 
@@ -437,7 +422,9 @@ def check_events(state: State, name: str, at: Micros) -> list[Event]:
         return []
     active, reason, message = status
     return [
-        AdmissionCheckStatusChanged(cause=cause, check=name, active=active, reason=reason, message=message)
+        checks.AdmissionCheckStatusChanged(
+            cause=cause, check=name, active=active, reason=reason, message=message
+        )
     ]
 
 

@@ -18,35 +18,10 @@ from sluice.core.workload.admission_checks import (
     retried_late,
 )
 from sluice.core.workload.charges import counts, shrunk
+from sluice.events import checks, scheduler, slices, variants
 from sluice.events.base import Event, Micros, WorkloadKey
-from sluice.events.checks import (
-    AdmissionCheckStatusChanged,
-    CheckInputRejected,
-    CheckRequestsUpdated,
-    ChecksPending,
-    ChecksReady,
-    ChecksRejected,
-    ChecksRequested,
-    ChecksRetry,
-    CheckStateChanged,
-    ChecksWithdrawn,
-    ControllerLost,
-    ControllerSeen,
-    PreemptionsAllowed,
-    VerdictIgnored,
-)
 from sluice.events.config import ObjectApplied, ObjectDeleted
 from sluice.events.envelope import Message
-from sluice.events.scheduler import (
-    Admitted,
-    Evicted,
-    PendingPreemptionsIssued,
-    QuotaReleased,
-    QuotaReserved,
-    WorkloadSliceReplaced,
-)
-from sluice.events.slices import WorkloadCreated, WorkloadDeleted, WorkloadFinished, WorkloadUpdated
-from sluice.events.variants import VariantCreated, VariantDeleted, VariantUpdated
 
 from .fold_config import applied, deleted
 from .intake import presence as read_presence
@@ -75,7 +50,9 @@ def _message(state: State, event: Message, seq: int, _at: Micros) -> None:
 # Workloads
 
 
-def _created(state: State, event: WorkloadCreated | VariantCreated, _seq: int, _at: Micros) -> None:
+def _created(
+    state: State, event: slices.WorkloadCreated | variants.VariantCreated, _seq: int, _at: Micros
+) -> None:
     record = event.workload
     if record.key in state.workloads:
         return
@@ -84,7 +61,9 @@ def _created(state: State, event: WorkloadCreated | VariantCreated, _seq: int, _
         state.families.setdefault(record.parent, {})[record.key] = None
 
 
-def _updated(state: State, event: WorkloadUpdated | VariantUpdated, seq: int, _at: Micros) -> None:
+def _updated(
+    state: State, event: slices.WorkloadUpdated | variants.VariantUpdated, seq: int, _at: Micros
+) -> None:
     tracked = state.workloads.get(event.workload)
     if tracked is None:
         return
@@ -100,11 +79,15 @@ def _updated(state: State, event: WorkloadUpdated | VariantUpdated, seq: int, _a
     state.touch(tracked, seq)
 
 
-def _finished(state: State, event: WorkloadFinished | WorkloadSliceReplaced, seq: int, _at: Micros) -> None:
+def _finished(
+    state: State, event: slices.WorkloadFinished | scheduler.WorkloadSliceReplaced, seq: int, _at: Micros
+) -> None:
     _end(state, event.workload, "Finished", seq)
 
 
-def _deleted(state: State, event: WorkloadDeleted | VariantDeleted, seq: int, _at: Micros) -> None:
+def _deleted(
+    state: State, event: slices.WorkloadDeleted | variants.VariantDeleted, seq: int, _at: Micros
+) -> None:
     _end(state, event.workload, "Deleted", seq)
 
 
@@ -143,7 +126,7 @@ def _leave(state: State, tracked: Tracked, reservation: Reservation) -> None:
 # Quota
 
 
-def _reserved(state: State, event: QuotaReserved, seq: int, at: Micros) -> None:
+def _reserved(state: State, event: scheduler.QuotaReserved, seq: int, at: Micros) -> None:
     tracked = state.workloads.get(event.workload)
     if tracked is None:
         return
@@ -164,7 +147,7 @@ def _reserved(state: State, event: QuotaReserved, seq: int, at: Micros) -> None:
     state.touch(tracked, seq)
 
 
-def _admitted(state: State, event: Admitted, seq: int, _at: Micros) -> None:
+def _admitted(state: State, event: scheduler.Admitted, seq: int, _at: Micros) -> None:
     tracked = state.workloads.get(event.workload)
     if tracked is not None and tracked.reservation is not None:
         tracked.reservation.admitted = True
@@ -172,20 +155,20 @@ def _admitted(state: State, event: Admitted, seq: int, _at: Micros) -> None:
         state.touch(tracked, seq)
 
 
-def _issued(state: State, event: PendingPreemptionsIssued, seq: int, _at: Micros) -> None:
+def _issued(state: State, event: scheduler.PendingPreemptionsIssued, seq: int, _at: Micros) -> None:
     tracked = state.workloads.get(event.workload)
     if tracked is not None and tracked.reservation is not None:
         tracked.reservation.preemptions_pending = False
         state.touch(tracked, seq)
 
 
-def _evicted(state: State, event: Evicted, seq: int, _at: Micros) -> None:
+def _evicted(state: State, event: scheduler.Evicted, seq: int, _at: Micros) -> None:
     tracked = state.workloads.get(event.workload)
     if tracked is not None:
         _give_up(state, tracked, "Evicted", seq)
 
 
-def _released(state: State, event: QuotaReleased, seq: int, _at: Micros) -> None:
+def _released(state: State, event: scheduler.QuotaReleased, seq: int, _at: Micros) -> None:
     tracked = state.workloads.get(event.workload)
     if tracked is None or tracked.reservation is None:
         return
@@ -213,7 +196,7 @@ def _give_up(state: State, tracked: Tracked, why: str, seq: int) -> None:
 # Its own
 
 
-def _requested(state: State, event: ChecksRequested, _seq: int, at: Micros) -> None:
+def _requested(state: State, event: checks.ChecksRequested, _seq: int, at: Micros) -> None:
     tracked = state.workloads.get(event.workload)
     if tracked is None or tracked.reservation is None:
         return
@@ -242,7 +225,7 @@ def _requested(state: State, event: ChecksRequested, _seq: int, at: Micros) -> N
     state.touch(tracked, event.cause)
 
 
-def _requests_updated(state: State, event: CheckRequestsUpdated, _seq: int, _at: Micros) -> None:
+def _requests_updated(state: State, event: checks.CheckRequestsUpdated, _seq: int, _at: Micros) -> None:
     tracked = state.workloads.get(event.workload)
     reservation = tracked.reservation if tracked is not None else None
     if reservation is not None and reservation.requested is not None:
@@ -252,7 +235,7 @@ def _requests_updated(state: State, event: CheckRequestsUpdated, _seq: int, _at:
         state.restate(event.workload, reservation.requested, reservation.requested)
 
 
-def _withdrawn(state: State, event: ChecksWithdrawn, _seq: int, at: Micros) -> None:
+def _withdrawn(state: State, event: checks.ChecksWithdrawn, _seq: int, at: Micros) -> None:
     tracked = state.workloads.get(event.workload)
     withdrawal = state.gone.pop(event.workload, None)
     if withdrawal is None and tracked is not None:
@@ -263,7 +246,7 @@ def _withdrawn(state: State, event: ChecksWithdrawn, _seq: int, at: Micros) -> N
         state.restate(event.workload, withdrawal.requests, withdrawal.requests)
 
 
-def _state_changed(state: State, event: CheckStateChanged, _seq: int, at: Micros) -> None:
+def _state_changed(state: State, event: checks.CheckStateChanged, _seq: int, at: Micros) -> None:
     state.answered(event.cause)
     tracked = state.workloads.get(event.workload)
     if tracked is None:
@@ -289,14 +272,14 @@ def _state_changed(state: State, event: CheckStateChanged, _seq: int, at: Micros
 
 def _outcome(
     state: State,
-    event: ChecksReady | ChecksPending | ChecksRetry | ChecksRejected,
+    event: checks.ChecksReady | checks.ChecksPending | checks.ChecksRetry | checks.ChecksRejected,
     _seq: int,
     at: Micros,
 ) -> None:
     tracked = state.workloads.get(event.workload)
     if tracked is None:
         return
-    if isinstance(event, ChecksRetry) and tracked.retried is not None:
+    if isinstance(event, checks.ChecksRetry) and tracked.retried is not None:
         state.answered(event.cause)
         tracked.retried = msgspec.structs.replace(tracked.retried, requeue_at=event.requeue_at)
         tracked.states = retried_late(tracked.states, event.checks, at)
@@ -305,26 +288,26 @@ def _outcome(
     if reservation is None:
         return
     match event:
-        case ChecksReady():
+        case checks.ChecksReady():
             reservation.outcome = READY
-        case ChecksPending():
+        case checks.ChecksPending():
             reservation.outcome = ""
-        case ChecksRejected():
+        case checks.ChecksRejected():
             reservation.outcome = REJECTED
-        case ChecksRetry():
+        case checks.ChecksRetry():
             reservation.outcome = RETRY
             reservation.requeue_at = event.requeue_at
             reservation.retried = tuple(event.checks)
     state.touch(tracked, event.cause)
 
 
-def _allowed(state: State, event: PreemptionsAllowed, _seq: int, _at: Micros) -> None:
+def _allowed(state: State, event: checks.PreemptionsAllowed, _seq: int, _at: Micros) -> None:
     tracked = state.workloads.get(event.workload)
     if tracked is not None and tracked.reservation is not None:
         tracked.reservation.allowed = True
 
 
-def _ignored(state: State, event: VerdictIgnored, _seq: int, _at: Micros) -> None:
+def _ignored(state: State, event: checks.VerdictIgnored, _seq: int, _at: Micros) -> None:
     state.answered(event.cause)
     tracked = state.workloads.get(event.workload)
     reservation = tracked.reservation if tracked is not None else None
@@ -335,7 +318,7 @@ def _ignored(state: State, event: VerdictIgnored, _seq: int, _at: Micros) -> Non
         heard(state, tracked, reservation, event.check)
 
 
-def _rejected(state: State, event: CheckInputRejected, _seq: int, _at: Micros) -> None:
+def _rejected(state: State, event: checks.CheckInputRejected, _seq: int, _at: Micros) -> None:
     if not state.answered(event.cause):
         _presence_answered(state, event.cause)
 
@@ -345,14 +328,14 @@ def _presence_answered(state: State, seq: int) -> None:
         state.presence.popleft()
 
 
-def _seen(state: State, event: ControllerSeen, _seq: int, at: Micros) -> None:
+def _seen(state: State, event: checks.ControllerSeen, _seq: int, at: Micros) -> None:
     _presence_answered(state, event.cause)
     state.controllers.pop(event.controller, None)
     state.controllers[event.controller] = Controller(True, at, event.cause)
     _watch(state, event.controller)
 
 
-def _lost(state: State, event: ControllerLost, _seq: int, at: Micros) -> None:
+def _lost(state: State, event: checks.ControllerLost, _seq: int, at: Micros) -> None:
     _presence_answered(state, event.cause)
     controllers = state.controllers
     before = controllers.pop(event.controller, None)
@@ -372,7 +355,7 @@ def _watch(state: State, controller: str) -> None:
             state.watched[name] = None
 
 
-def _status(state: State, event: AdmissionCheckStatusChanged, _seq: int, _at: Micros) -> None:
+def _status(state: State, event: checks.AdmissionCheckStatusChanged, _seq: int, _at: Micros) -> None:
     check = state.checks.get(event.check)
     if check is not None:
         check.status = (event.active, event.reason, event.message)
@@ -382,31 +365,31 @@ HANDLERS: dict[type[Event], Callable[[State, Any, int, Micros], None]] = {
     Message: _message,
     ObjectApplied: applied,
     ObjectDeleted: deleted,
-    WorkloadCreated: _created,
-    WorkloadUpdated: _updated,
-    WorkloadFinished: _finished,
-    WorkloadSliceReplaced: _finished,
-    WorkloadDeleted: _deleted,
-    VariantCreated: _created,
-    VariantUpdated: _updated,
-    VariantDeleted: _deleted,
-    QuotaReserved: _reserved,
-    Admitted: _admitted,
-    PendingPreemptionsIssued: _issued,
-    Evicted: _evicted,
-    QuotaReleased: _released,
-    ChecksRequested: _requested,
-    CheckRequestsUpdated: _requests_updated,
-    ChecksWithdrawn: _withdrawn,
-    CheckStateChanged: _state_changed,
-    ChecksReady: _outcome,
-    ChecksPending: _outcome,
-    ChecksRetry: _outcome,
-    ChecksRejected: _outcome,
-    PreemptionsAllowed: _allowed,
-    VerdictIgnored: _ignored,
-    CheckInputRejected: _rejected,
-    ControllerSeen: _seen,
-    ControllerLost: _lost,
-    AdmissionCheckStatusChanged: _status,
+    slices.WorkloadCreated: _created,
+    slices.WorkloadUpdated: _updated,
+    slices.WorkloadFinished: _finished,
+    scheduler.WorkloadSliceReplaced: _finished,
+    slices.WorkloadDeleted: _deleted,
+    variants.VariantCreated: _created,
+    variants.VariantUpdated: _updated,
+    variants.VariantDeleted: _deleted,
+    scheduler.QuotaReserved: _reserved,
+    scheduler.Admitted: _admitted,
+    scheduler.PendingPreemptionsIssued: _issued,
+    scheduler.Evicted: _evicted,
+    scheduler.QuotaReleased: _released,
+    checks.ChecksRequested: _requested,
+    checks.CheckRequestsUpdated: _requests_updated,
+    checks.ChecksWithdrawn: _withdrawn,
+    checks.CheckStateChanged: _state_changed,
+    checks.ChecksReady: _outcome,
+    checks.ChecksPending: _outcome,
+    checks.ChecksRetry: _outcome,
+    checks.ChecksRejected: _outcome,
+    checks.PreemptionsAllowed: _allowed,
+    checks.VerdictIgnored: _ignored,
+    checks.CheckInputRejected: _rejected,
+    checks.ControllerSeen: _seen,
+    checks.ControllerLost: _lost,
+    checks.AdmissionCheckStatusChanged: _status,
 }

@@ -20,18 +20,8 @@ from sluice.core.workload.reasons import FLAVOR_MIGRATION
 from sluice.core.world.model import World
 from sluice.core.world.variants import looked_at_before, migration_message
 from sluice.core.world.workload_slices import replacement
+from sluice.events import scheduler
 from sluice.events.base import Event, WorkloadKey
-from sluice.events.scheduler import (
-    Admitted,
-    BlockedOnPreemptionGates,
-    Evicted,
-    FlavorScanAdvanced,
-    PreemptionIssued,
-    PreemptionWaitEnded,
-    QuotaReserved,
-    TreesSettled,
-    WorkloadsParked,
-)
 
 from .cycle import Cycle
 from .entry import Entry, Outcome
@@ -59,7 +49,7 @@ def decisions(world: World, cycles: Sequence[tuple[CohortQueues, Cycle]]) -> lis
     is_news = any(tree.dirty for tree, _ in cycles)
     for taken in range(count, whole + 1):
         found = _of_first(world, cycles, taken, cut=True)
-        settled = [event for event in found if isinstance(event, TreesSettled)]
+        settled = [event for event in found if isinstance(event, scheduler.TreesSettled)]
         if len(found) > len(settled) or (settled and is_news):
             # Else a step said it before: now it is for the next entry, or it would be said for ever.
             return found if taken == count else [*settled, *in_parts(world, found[len(settled) :])]
@@ -119,7 +109,7 @@ def _of_first(
     for (reason, message, aside, reserves, circling, barred), (keys, cause) in parked.items():
         # What is blocked leaves its class for that of the blocked ones, which is what is parked then.
         (last if reason == ADMISSION_GATED else first).append(
-            WorkloadsParked(
+            scheduler.WorkloadsParked(
                 cause=cause,
                 workloads=keys,
                 reason=reason,
@@ -158,7 +148,7 @@ def _decide(
     if outcome is Outcome.ADMITTED:
         pod_sets = entry.proposal.pod_sets
         events.append(
-            QuotaReserved(
+            scheduler.QuotaReserved(
                 cause=cause,
                 workload=workload.key,
                 cluster_queue=entry.cq.name,
@@ -169,7 +159,7 @@ def _decide(
         if entry.beside:
             _migrate(entry, cause, events, evicted)
         elif not checks_for(entry.cq.spec, pod_sets):
-            events.append(Admitted(cause=cause, workload=workload.key))
+            events.append(scheduler.Admitted(cause=cause, workload=workload.key))
             if workload.record.replaces is not None:
                 events += replacement(world, workload, cause)
         return True
@@ -178,11 +168,13 @@ def _decide(
     if outcome in _SET_ASIDE:
         return _set_aside(world, entry, cause, events, parked)
     if outcome is Outcome.DISPLACED:
-        events.append(PreemptionWaitEnded(cause=cause, workload=workload.key))
+        events.append(scheduler.PreemptionWaitEnded(cause=cause, workload=workload.key))
         return True
     if outcome is Outcome.SCANNING:
         events.append(
-            FlavorScanAdvanced(cause=cause, workload=workload.key, tried=entry.proposal.assignment.scan)
+            scheduler.FlavorScanAdvanced(
+                cause=cause, workload=workload.key, tried=entry.proposal.assignment.scan
+            )
         )
         return True
     return False
@@ -206,7 +198,7 @@ def _promise(world: World, entry: Entry, cause: int, evicted: set[WorkloadKey]) 
     reserved_only = [target for target in entry.proposal.targets if target.workload.preemptions]
     events = preempt(world, entry.workload, entry.cq, reserved_only, cause, evicted)
     events.append(
-        QuotaReserved(
+        scheduler.QuotaReserved(
             cause=cause,
             workload=entry.workload.key,
             cluster_queue=entry.cq.name,
@@ -225,7 +217,9 @@ def _migrate(entry: Entry, cause: int, events: list[Event], evicted: set[Workloa
     if sibling is not None and sibling.key not in evicted:
         evicted.add(sibling.key)
         message = migration_message(entry.workload)
-        events.append(Evicted(cause=cause, workload=sibling.key, reason=FLAVOR_MIGRATION, message=message))
+        events.append(
+            scheduler.Evicted(cause=cause, workload=sibling.key, reason=FLAVOR_MIGRATION, message=message)
+        )
 
 
 def _preempt(world: World, entry: Entry, cause: int, events: list[Event], evicted: set[WorkloadKey]) -> bool:
@@ -244,7 +238,7 @@ def _preempt(world: World, entry: Entry, cause: int, events: list[Event], evicte
     ):
         return False
     events.append(
-        PreemptionIssued(
+        scheduler.PreemptionIssued(
             cause=cause,
             workload=workload.key,
             victims=victims,
@@ -272,7 +266,7 @@ def _set_aside(world: World, entry: Entry, cause: int, events: list[Event], park
     gated = entry.outcome is Outcome.GATED and not entry.workload.blocked_on_gates
     if gated:
         events.append(
-            BlockedOnPreemptionGates(
+            scheduler.BlockedOnPreemptionGates(
                 cause=cause,
                 workload=entry.workload.key,
                 message=entry.message,
@@ -307,7 +301,7 @@ def _give_up_skipped(tree: CohortQueues, cycle: Cycle, parked: _Parked) -> None:
             _park(parked, entry, cause_of(tree, entry))
 
 
-def _settled(cycles: Sequence[tuple[CohortQueues, Cycle, Sequence[Entry]]]) -> TreesSettled | None:
+def _settled(cycles: Sequence[tuple[CohortQueues, Cycle, Sequence[Entry]]]) -> scheduler.TreesSettled | None:
     """Return that trees have settled, but for the queues of the entries that are left for the next step."""
     cohorts: list[str] = []
     queues: list[str] = []
@@ -326,7 +320,7 @@ def _settled(cycles: Sequence[tuple[CohortQueues, Cycle, Sequence[Entry]]]) -> T
     cause = cause or max(
         (cause_of(tree, e) for tree, cycle, _ in cycles for e in cycle.entries), default=last
     )
-    return TreesSettled(cause=cause, cohorts=cohorts, cluster_queues=queues, open=still_open)
+    return scheduler.TreesSettled(cause=cause, cohorts=cohorts, cluster_queues=queues, open=still_open)
 
 
 __all__ = ["decisions"]

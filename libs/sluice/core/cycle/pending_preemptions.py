@@ -21,15 +21,8 @@ from sluice.core.world.preemption_history import actor
 from sluice.core.world.preemption_rules import may_issue, needs_nobody
 from sluice.core.world.reservations import Trial
 from sluice.core.world.workload import Workload
+from sluice.events import scheduler
 from sluice.events.base import Event, WorkloadKey
-from sluice.events.scheduler import (
-    Evicted,
-    PendingPreemptionsIssued,
-    PendingReasonChanged,
-    Preempted,
-    PreemptionIssued,
-    QuotaReleased,
-)
 
 
 def issue(world: World, pending: QueueManager) -> list[Event]:
@@ -55,14 +48,14 @@ def _issued(world: World, pending: QueueManager, preemptor: Workload, cause: int
         return []
     if targets is None:
         return [
-            QuotaReleased(cause=cause, workload=preemptor.key),
-            PendingReasonChanged(
+            scheduler.QuotaReleased(cause=cause, workload=preemptor.key),
+            scheduler.PendingReasonChanged(
                 cause=cause, workloads=(preemptor.key,), reason=WAITING_FOR_QUOTA, message=IMPOSSIBLE
             ),
         ]
     events = preempt(world, preemptor, queue, targets, cause, set())
     victims = sorted(target.workload.key for target in targets)
-    events.append(PendingPreemptionsIssued(cause=cause, workload=preemptor.key, victims=victims))
+    events.append(scheduler.PendingPreemptionsIssued(cause=cause, workload=preemptor.key, victims=victims))
     return in_parts(world, events)
 
 
@@ -88,9 +81,9 @@ def preempt(
         evicted.add(victim.key)
         node = world.cluster_queues[victim.cluster_queue].node
         message = preemption_message(preemptor, target.reason, queue.node, node, parent)
-        events.append(Evicted(cause=cause, workload=victim.key, reason=PREEMPTED, message=message))
+        events.append(scheduler.Evicted(cause=cause, workload=victim.key, reason=PREEMPTED, message=message))
         events.append(
-            Preempted(
+            scheduler.Preempted(
                 cause=cause,
                 workload=victim.key,
                 preemptor=preemptor.key,
@@ -110,11 +103,11 @@ def in_parts(world: World, events: list[Event]) -> list[Event]:
     looked for again, and those that leave already are found first. Who waits for victims waits for all of
     them from now on; quota is reserved, and pending preemptions are issued, with the last of them.
     """
-    if fits(events) or not isinstance(events[0], Evicted):
+    if fits(events) or not isinstance(events[0], scheduler.Evicted):
         return events
     *preempted, last = events
     room = Room()
-    if isinstance(last, PreemptionIssued):
+    if isinstance(last, scheduler.PreemptionIssued):
         last = msgspec.structs.replace(last, more=True)
         room.takes((last,))
     found: list[Event] = []
@@ -122,7 +115,7 @@ def in_parts(world: World, events: list[Event]) -> list[Event]:
         if not room.takes(told) and found:
             break
         found += told
-    return [*found, last] if isinstance(last, PreemptionIssued) else found
+    return [*found, last] if isinstance(last, scheduler.PreemptionIssued) else found
 
 
 def _by_victim(world: World, events: Iterable[Event]) -> Iterable[list[Event]]:
@@ -132,7 +125,7 @@ def _by_victim(world: World, events: Iterable[Event]) -> Iterable[list[Event]]:
     """
     found: dict[WorkloadKey, list[Event]] = {}
     for event in events:
-        assert isinstance(event, Evicted | Preempted)
+        assert isinstance(event, scheduler.Evicted | scheduler.Preempted)
         found.setdefault(actor(world.workloads[event.workload]), []).append(event)
     return found.values()
 

@@ -11,18 +11,8 @@ from sluice.core.timing import MICROS_PER_S
 from sluice.core.workload import reasons as ev
 from sluice.core.workload.admission_checks import READY, REJECTED, RETRY
 from sluice.core.world.workload import Workload
+from sluice.events import checks, scheduler, slices
 from sluice.events.base import Event, Micros
-from sluice.events.checks import ChecksPending, ChecksReady, ChecksRejected, ChecksRetry
-from sluice.events.scheduler import (
-    Admitted,
-    Evicted,
-    QuotaReleased,
-    QuotaReserved,
-    RequeueBackoffStarted,
-    Requeued,
-    WorkloadDeactivated,
-)
-from sluice.events.slices import WorkloadFinished, WorkloadPodsReady, WorkloadStopped, WorkloadUpdated
 
 
 def fold_lifecycle(workload: Workload, event: Event, at: Micros) -> None:
@@ -32,16 +22,16 @@ def fold_lifecycle(workload: Workload, event: Event, at: Micros) -> None:
         fold(workload, event, at)
 
 
-def _reserved(workload: Workload, _event: QuotaReserved, at: Micros) -> None:
+def _reserved(workload: Workload, _event: scheduler.QuotaReserved, at: Micros) -> None:
     workload.reserved_at = at
     workload.requeue_at = None
 
 
-def _admitted(workload: Workload, _event: Admitted, at: Micros) -> None:
+def _admitted(workload: Workload, _event: scheduler.Admitted, at: Micros) -> None:
     workload.admitted_at = at
 
 
-def _evicted(workload: Workload, event: Evicted, at: Micros) -> None:
+def _evicted(workload: Workload, event: scheduler.Evicted, at: Micros) -> None:
     workload.evicted_at = workload.last_evicted_at = at
     workload.evicted_reason = workload.last_evicted_reason = workload.held_for = event.reason
     workload.evicted_message = event.message
@@ -56,7 +46,7 @@ def execution_s(workload: Workload, at: Micros) -> int:
     return workload.past_execution_s + (at - workload.admitted_at) // MICROS_PER_S
 
 
-def _released(workload: Workload, _event: QuotaReleased, at: Micros) -> None:
+def _released(workload: Workload, _event: scheduler.QuotaReleased, at: Micros) -> None:
     workload.past_execution_s = execution_s(workload, at)
     workload.reserved_at = workload.admitted_at = workload.promised_at = None
     workload.pods_ready_at = workload.pods_lost_at = None
@@ -72,7 +62,7 @@ def _forget_checks(workload: Workload) -> None:
     workload.checks_requeue_at = None
 
 
-def _backoff(workload: Workload, event: RequeueBackoffStarted, _at: Micros) -> None:
+def _backoff(workload: Workload, event: scheduler.RequeueBackoffStarted, _at: Micros) -> None:
     if workload.assignment is None and workload.reservations and not workload.held_for:
         # Back in its queue already, when another of its checks asked for a longer wait.
         workload.held_for = ev.ADMISSION_CHECK
@@ -81,7 +71,7 @@ def _backoff(workload: Workload, event: RequeueBackoffStarted, _at: Micros) -> N
     _forget_checks(workload)
 
 
-def _requeued(workload: Workload, event: Requeued, _at: Micros) -> None:
+def _requeued(workload: Workload, event: scheduler.Requeued, _at: Micros) -> None:
     workload.held_for = ""
     workload.requeue_at = None
     _forget_checks(workload)
@@ -96,13 +86,13 @@ def begin_anew(workload: Workload) -> None:
     workload.past_execution_s = 0
 
 
-def _deactivated(workload: Workload, event: WorkloadDeactivated, _at: Micros) -> None:
+def _deactivated(workload: Workload, event: scheduler.WorkloadDeactivated, _at: Micros) -> None:
     workload.active = False
     workload.deactivated_for = event.reason
     workload.deactivated_message = event.message
 
 
-def _updated(workload: Workload, event: WorkloadUpdated, _at: Micros) -> None:
+def _updated(workload: Workload, event: slices.WorkloadUpdated, _at: Micros) -> None:
     if event.active is not None:
         workload.switched_by = event.cause
     if event.active is not None and (event.active or event.message or workload.active):
@@ -113,14 +103,14 @@ def _updated(workload: Workload, event: WorkloadUpdated, _at: Micros) -> None:
         workload.deactivated_message = "" if event.active else event.message
 
 
-def _stopped(workload: Workload, event: WorkloadStopped, _at: Micros) -> None:
+def _stopped(workload: Workload, event: slices.WorkloadStopped, _at: Micros) -> None:
     if workload.assignment is not None and not workload.stopped:
         workload.stopped = True
         workload.stopped_reason = event.reason
         workload.stopped_message = event.message
 
 
-def _pods_ready(workload: Workload, event: WorkloadPodsReady, at: Micros) -> None:
+def _pods_ready(workload: Workload, event: slices.WorkloadPodsReady, at: Micros) -> None:
     if workload.assignment is None:
         return
     if event.ready:
@@ -132,29 +122,30 @@ def _pods_ready(workload: Workload, event: WorkloadPodsReady, at: Micros) -> Non
         workload.pods_lost_at = at
 
 
-def _finished(workload: Workload, _event: WorkloadFinished, _at: Micros) -> None:
+def _finished(workload: Workload, _event: slices.WorkloadFinished, _at: Micros) -> None:
     workload.finished = True
 
 
-def _checks_ready(workload: Workload, event: ChecksReady, _at: Micros) -> None:
+def _checks_ready(workload: Workload, event: checks.ChecksReady, _at: Micros) -> None:
     if workload.assignment is not None and _is_current(workload, event):
         workload.checks = READY
         workload.checks_message = ""
 
 
-def _checks_pending(workload: Workload, event: ChecksPending, _at: Micros) -> None:
+def _checks_pending(workload: Workload, event: checks.ChecksPending, _at: Micros) -> None:
     if workload.checks == READY and _is_current(workload, event):
         workload.checks = ""
 
 
 def _is_current(
-    workload: Workload, event: ChecksReady | ChecksPending | ChecksRetry | ChecksRejected
+    workload: Workload,
+    event: checks.ChecksReady | checks.ChecksPending | checks.ChecksRetry | checks.ChecksRejected,
 ) -> bool:
     """Is it about the present reservation, or the latest one (AC4)?"""
     return event.attempt in (0, workload.reservations)
 
 
-def _checks_retry(workload: Workload, event: ChecksRetry, _at: Micros) -> None:
+def _checks_retry(workload: Workload, event: checks.ChecksRetry, _at: Micros) -> None:
     if not _is_current(workload, event):
         return
     over = workload.assignment is None or workload.evicted_at is not None
@@ -165,32 +156,32 @@ def _checks_retry(workload: Workload, event: ChecksRetry, _at: Micros) -> None:
     workload.checks_requeue_at = event.requeue_at
 
 
-def _checks_rejected(workload: Workload, event: ChecksRejected, _at: Micros) -> None:
+def _checks_rejected(workload: Workload, event: checks.ChecksRejected, _at: Micros) -> None:
     if workload.assignment is not None and _is_current(workload, event):
         workload.checks = REJECTED
         workload.checks_message = ev.checks_message(REJECTED, _said(event))
 
 
-def _said(event: ChecksRetry | ChecksRejected) -> list[tuple[str, str]]:
+def _said(event: checks.ChecksRetry | checks.ChecksRejected) -> list[tuple[str, str]]:
     """Return each check with its message; older logs have that of the last one only."""
     messages = event.messages or [*[""] * (len(event.checks) - 1), event.message]
     return list(zip(event.checks, messages, strict=False))
 
 
 _FOLDS: dict[type[Event], Callable[[Workload, Any, Micros], None]] = {
-    Admitted: _admitted,
-    ChecksPending: _checks_pending,
-    ChecksReady: _checks_ready,
-    ChecksRejected: _checks_rejected,
-    ChecksRetry: _checks_retry,
-    Evicted: _evicted,
-    QuotaReleased: _released,
-    QuotaReserved: _reserved,
-    RequeueBackoffStarted: _backoff,
-    Requeued: _requeued,
-    WorkloadDeactivated: _deactivated,
-    WorkloadFinished: _finished,
-    WorkloadPodsReady: _pods_ready,
-    WorkloadStopped: _stopped,
-    WorkloadUpdated: _updated,
+    scheduler.Admitted: _admitted,
+    checks.ChecksPending: _checks_pending,
+    checks.ChecksReady: _checks_ready,
+    checks.ChecksRejected: _checks_rejected,
+    checks.ChecksRetry: _checks_retry,
+    scheduler.Evicted: _evicted,
+    scheduler.QuotaReleased: _released,
+    scheduler.QuotaReserved: _reserved,
+    scheduler.RequeueBackoffStarted: _backoff,
+    scheduler.Requeued: _requeued,
+    scheduler.WorkloadDeactivated: _deactivated,
+    slices.WorkloadFinished: _finished,
+    slices.WorkloadPodsReady: _pods_ready,
+    slices.WorkloadStopped: _stopped,
+    slices.WorkloadUpdated: _updated,
 }

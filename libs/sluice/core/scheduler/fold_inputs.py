@@ -13,26 +13,9 @@ from sluice.core.world.reservations import reorder
 from sluice.core.world.variants import siblings
 from sluice.core.world.workload import Workload
 from sluice.core.world.workload_slices import successor, take_place
+from sluice.events import checks, slices, variants
 from sluice.events.base import Event, Micros
-from sluice.events.checks import (
-    AdmissionCheckStatusChanged,
-    ChecksPending,
-    ChecksReady,
-    ChecksRejected,
-    ChecksRetry,
-    PreemptionsAllowed,
-)
 from sluice.events.config import ObjectApplied, ObjectDeleted
-from sluice.events.slices import (
-    ReclaimablePodsUpdated,
-    WorkloadCreated,
-    WorkloadDeleted,
-    WorkloadFinished,
-    WorkloadPodsReady,
-    WorkloadStopped,
-    WorkloadUpdated,
-)
-from sluice.events.variants import PreemptionGateClosed, PreemptionGateOpened, VariantUpdated
 
 from .fold_config import check_changed, fold_object
 from .fold_pending_preemptions import fold_allowed
@@ -51,7 +34,9 @@ def _object(state: SchedulerState, event: ObjectApplied | ObjectDeleted, seq: in
     ]
 
 
-def _check_status(state: SchedulerState, event: AdmissionCheckStatusChanged, seq: int, _at: Micros) -> None:
+def _check_status(
+    state: SchedulerState, event: checks.AdmissionCheckStatusChanged, seq: int, _at: Micros
+) -> None:
     check = state.world.checks.get(event.check)
     if check is not None and check.active != event.active:
         check.active = event.active
@@ -68,7 +53,7 @@ def _forget_preemptions(state: SchedulerState) -> None:
     circles.refused.clear()
 
 
-def _created(state: SchedulerState, event: WorkloadCreated, seq: int, _at: Micros) -> None:
+def _created(state: SchedulerState, event: slices.WorkloadCreated, seq: int, _at: Micros) -> None:
     record = event.workload
     key = record.key
     parent = record.parent
@@ -88,7 +73,7 @@ def _created(state: SchedulerState, event: WorkloadCreated, seq: int, _at: Micro
     state.touched.append((workload, Mark.QUEUES | Mark.INPUT if parent is None else Mark.QUEUES, seq))
 
 
-def _updated(state: SchedulerState, event: WorkloadUpdated, seq: int, at: Micros) -> None:
+def _updated(state: SchedulerState, event: slices.WorkloadUpdated, seq: int, at: Micros) -> None:
     world = state.world
     workload = world.workloads.get(event.workload)
     if workload is None:
@@ -126,7 +111,7 @@ def _updated(state: SchedulerState, event: WorkloadUpdated, seq: int, at: Micros
     state.touched.append((workload, what, seq))
 
 
-def _variant_updated(state: SchedulerState, event: VariantUpdated, seq: int, at: Micros) -> None:
+def _variant_updated(state: SchedulerState, event: variants.VariantUpdated, seq: int, at: Micros) -> None:
     workload = state.world.workloads.get(event.workload)
     if workload is not None and event.preference is not None:
         workload.record = msgspec.structs.replace(workload.record, preference=event.preference)
@@ -137,27 +122,30 @@ def _variant_updated(state: SchedulerState, event: VariantUpdated, seq: int, at:
 
 
 def _gate_moved(
-    state: SchedulerState, event: PreemptionGateOpened | PreemptionGateClosed, seq: int, _at: Micros
+    state: SchedulerState,
+    event: variants.PreemptionGateOpened | variants.PreemptionGateClosed,
+    seq: int,
+    _at: Micros,
 ) -> None:
     workload = state.world.workloads.get(event.workload)
     if workload is None:
         return
     gates = [gate for gate in workload.open_gates if gate != event.gate]
-    if isinstance(event, PreemptionGateOpened):
+    if isinstance(event, variants.PreemptionGateOpened):
         gates.append(event.gate)
     workload.open_gates = tuple(sorted(gates))
     workload.blocked_on_gates = False
     workload.changed_by = seq
-    workload.tries = isinstance(event, PreemptionGateOpened) and workload.assignment is None
+    workload.tries = isinstance(event, variants.PreemptionGateOpened) and workload.assignment is None
     gate_moved(workload, siblings(state.world, workload), event)
     # Whom it has preempted by then goes for it: who it is whose turn is next has others to go.
     waits = workload.peers is not None and workload.peers.waiting is not None
-    workload.waits_on = waits and isinstance(event, PreemptionGateClosed) and event.spent
+    workload.waits_on = waits and isinstance(event, variants.PreemptionGateClosed) and event.spent
     what = Mark.TURN if workload.waits_on else Mark.ASKS | Mark.TURN
     state.touched.append((workload, what | Mark.DUE if workload.preemptions else what, seq))
 
 
-def _reclaimable(state: SchedulerState, event: ReclaimablePodsUpdated, seq: int, _at: Micros) -> None:
+def _reclaimable(state: SchedulerState, event: slices.ReclaimablePodsUpdated, seq: int, _at: Micros) -> None:
     workload = state.world.workloads.get(event.workload)
     if workload is None:
         return
@@ -176,7 +164,7 @@ def _shrink(workload: Workload) -> None:
     workload.assignment = shrunk(workload.assignment, counts(workload.record.pod_sets))
 
 
-def _pods_ready(state: SchedulerState, event: WorkloadPodsReady, seq: int, at: Micros) -> None:
+def _pods_ready(state: SchedulerState, event: slices.WorkloadPodsReady, seq: int, at: Micros) -> None:
     workload = state.world.workloads.get(event.workload)
     if workload is None:
         return
@@ -193,7 +181,9 @@ def _pods_ready(state: SchedulerState, event: WorkloadPodsReady, seq: int, at: M
     state.touched.append((workload, what, seq))
 
 
-def _ended(state: SchedulerState, event: WorkloadFinished | WorkloadDeleted, seq: int, at: Micros) -> None:
+def _ended(
+    state: SchedulerState, event: slices.WorkloadFinished | slices.WorkloadDeleted, seq: int, at: Micros
+) -> None:
     workload = state.world.workloads.pop(event.workload, None)
     if workload is not None:
         after = successor(state.world, event.workload) if state.world.replacements else None
@@ -203,21 +193,25 @@ def _ended(state: SchedulerState, event: WorkloadFinished | WorkloadDeleted, seq
         state.touched.append((workload, Mark.ENDED, seq))
 
 
-def _checks(state: SchedulerState, event: ChecksReady | ChecksPending, seq: int, at: Micros) -> None:
+def _checks(
+    state: SchedulerState, event: checks.ChecksReady | checks.ChecksPending, seq: int, at: Micros
+) -> None:
     workload = state.world.workloads.get(event.workload)
     if workload is not None:
         fold_lifecycle(workload, event, at)
         state.touched.append((workload, Mark.DUE | Mark.PREEMPTIONS | Mark.STANDS, seq))
 
 
-def _checks_failed(state: SchedulerState, event: ChecksRejected | ChecksRetry, seq: int, at: Micros) -> None:
+def _checks_failed(
+    state: SchedulerState, event: checks.ChecksRejected | checks.ChecksRetry, seq: int, at: Micros
+) -> None:
     workload = state.world.workloads.get(event.workload)
     if workload is not None and is_asked_by(state.world, workload, event.checks):
         fold_lifecycle(workload, event, at)
         state.touched.append((workload, Mark.DUE, seq))
 
 
-def _stopped(state: SchedulerState, event: WorkloadStopped, seq: int, at: Micros) -> None:
+def _stopped(state: SchedulerState, event: slices.WorkloadStopped, seq: int, at: Micros) -> None:
     workload = state.world.workloads.get(event.workload)
     if workload is None:
         return
@@ -227,22 +221,22 @@ def _stopped(state: SchedulerState, event: WorkloadStopped, seq: int, at: Micros
 
 
 INPUT_FOLDS: dict[type[Event], Handler] = {
-    AdmissionCheckStatusChanged: _check_status,
-    ChecksPending: _checks,
-    ChecksReady: _checks,
-    ChecksRejected: _checks_failed,
-    ChecksRetry: _checks_failed,
+    checks.AdmissionCheckStatusChanged: _check_status,
+    checks.ChecksPending: _checks,
+    checks.ChecksReady: _checks,
+    checks.ChecksRejected: _checks_failed,
+    checks.ChecksRetry: _checks_failed,
     ObjectApplied: _object,
     ObjectDeleted: _object,
-    PreemptionGateClosed: _gate_moved,
-    PreemptionGateOpened: _gate_moved,
-    PreemptionsAllowed: fold_allowed,
-    ReclaimablePodsUpdated: _reclaimable,
-    VariantUpdated: _variant_updated,
-    WorkloadCreated: _created,
-    WorkloadDeleted: _ended,
-    WorkloadFinished: _ended,
-    WorkloadPodsReady: _pods_ready,
-    WorkloadStopped: _stopped,
-    WorkloadUpdated: _updated,
+    variants.PreemptionGateClosed: _gate_moved,
+    variants.PreemptionGateOpened: _gate_moved,
+    checks.PreemptionsAllowed: fold_allowed,
+    slices.ReclaimablePodsUpdated: _reclaimable,
+    variants.VariantUpdated: _variant_updated,
+    slices.WorkloadCreated: _created,
+    slices.WorkloadDeleted: _ended,
+    slices.WorkloadFinished: _ended,
+    slices.WorkloadPodsReady: _pods_ready,
+    slices.WorkloadStopped: _stopped,
+    slices.WorkloadUpdated: _updated,
 }

@@ -17,29 +17,8 @@ from sluice.core.world.reservations import change_usage, release, reorder, reser
 from sluice.core.world.variants import is_gated, siblings
 from sluice.core.world.workload import Workload
 from sluice.core.world.workload_slices import carry_over_execution_time, replaced_slice
+from sluice.events import scheduler
 from sluice.events.base import Event, Micros, WorkloadKey
-from sluice.events.scheduler import (
-    Admitted,
-    BlockedOnPreemptionGates,
-    ClusterQueueStatusChanged,
-    Evicted,
-    FlavorScanAdvanced,
-    LocalQueueStatusChanged,
-    PendingPreemptionsIssued,
-    PendingReasonChanged,
-    Preempted,
-    PreemptionIssued,
-    PreemptionWaitEnded,
-    QuotaReleased,
-    QuotaReserved,
-    RequeueBackoffStarted,
-    Requeued,
-    TreesSettled,
-    WorkloadDeactivated,
-    WorkloadSliceReplaced,
-    WorkloadSliceWithdrawn,
-    WorkloadsParked,
-)
 
 from .fold_pending_preemptions import fold_issued, reserve_pending, victim_replaced, withdraw
 from .marks import Mark, stands
@@ -47,15 +26,19 @@ from .queue_status import fold_local_status, fold_status
 from .state import Handler, SchedulerState, is_barred
 
 
-def _queue_status(state: SchedulerState, event: ClusterQueueStatusChanged, _seq: int, _at: Micros) -> None:
+def _queue_status(
+    state: SchedulerState, event: scheduler.ClusterQueueStatusChanged, _seq: int, _at: Micros
+) -> None:
     fold_status(state, event)
 
 
-def _local_status(state: SchedulerState, event: LocalQueueStatusChanged, _seq: int, _at: Micros) -> None:
+def _local_status(
+    state: SchedulerState, event: scheduler.LocalQueueStatusChanged, _seq: int, _at: Micros
+) -> None:
     fold_local_status(state, event)
 
 
-def _reserved(state: SchedulerState, event: QuotaReserved, seq: int, at: Micros) -> None:
+def _reserved(state: SchedulerState, event: scheduler.QuotaReserved, seq: int, at: Micros) -> None:
     """Nothing is due for a reservation before something happens to it: it is not `Mark.DUE`."""
     world = state.world
     workload = world.workloads.get(event.workload)
@@ -87,7 +70,7 @@ def _reserved(state: SchedulerState, event: QuotaReserved, seq: int, at: Micros)
     state.touched.append((workload, Mark.GOT_QUOTA, seq))
 
 
-def _admitted(state: SchedulerState, event: Admitted, _seq: int, at: Micros) -> None:
+def _admitted(state: SchedulerState, event: scheduler.Admitted, _seq: int, at: Micros) -> None:
     workload = state.world.workloads.get(event.workload)
     if workload is None:
         return
@@ -102,7 +85,7 @@ def _admitted(state: SchedulerState, event: Admitted, _seq: int, at: Micros) -> 
         state.touched.append((workload, Mark.ADMITTED, event.cause))
 
 
-def _evicted(state: SchedulerState, event: Evicted, _seq: int, at: Micros) -> None:
+def _evicted(state: SchedulerState, event: scheduler.Evicted, _seq: int, at: Micros) -> None:
     workload = state.world.workloads.get(event.workload)
     if workload is not None:
         fold_lifecycle(workload, event, at)
@@ -113,7 +96,7 @@ def _evicted(state: SchedulerState, event: Evicted, _seq: int, at: Micros) -> No
         state.touched.append((workload, Mark.LEAVES, event.cause))
 
 
-def _preempted(state: SchedulerState, event: Preempted, _seq: int, at: Micros) -> None:
+def _preempted(state: SchedulerState, event: scheduler.Preempted, _seq: int, at: Micros) -> None:
     workload = state.world.workloads.get(event.workload)
     if workload is not None:
         workload.preempted_rule = event.rule
@@ -132,7 +115,7 @@ def _goes_beside_another(state: SchedulerState, variant: Workload, at: Micros) -
     )
 
 
-def _released(state: SchedulerState, event: QuotaReleased, _seq: int, at: Micros) -> None:
+def _released(state: SchedulerState, event: scheduler.QuotaReleased, _seq: int, at: Micros) -> None:
     workload = state.world.workloads.get(event.workload)
     if workload is None:
         return
@@ -147,7 +130,9 @@ def _released(state: SchedulerState, event: QuotaReleased, _seq: int, at: Micros
     state.touched.append((workload, Mark.GAVE_QUOTA, event.cause))
 
 
-def _slice_replaced(state: SchedulerState, event: WorkloadSliceReplaced, seq: int, at: Micros) -> None:
+def _slice_replaced(
+    state: SchedulerState, event: scheduler.WorkloadSliceReplaced, seq: int, at: Micros
+) -> None:
     """The new slice takes over the old one's quota; nothing becomes free, unless it is smaller somewhere."""
     world = state.world
     old, new = world.workloads.get(event.workload), world.workloads.get(event.by)
@@ -169,7 +154,9 @@ def _slice_replaced(state: SchedulerState, event: WorkloadSliceReplaced, seq: in
     state.touched.append((new, what, event.cause))
 
 
-def _slice_withdrawn(state: SchedulerState, event: WorkloadSliceWithdrawn, _seq: int, _at: Micros) -> None:
+def _slice_withdrawn(
+    state: SchedulerState, event: scheduler.WorkloadSliceWithdrawn, _seq: int, _at: Micros
+) -> None:
     workload = state.world.workloads.pop(event.workload, None)
     if workload is not None:
         state.touched.append((workload, Mark.ENDED, event.cause))
@@ -187,14 +174,14 @@ def _life(state: SchedulerState, event: Any, _seq: int, at: Micros) -> None:
         state.touched.append((workload, what, event.cause))
 
 
-def _requeued(state: SchedulerState, event: Requeued, seq: int, at: Micros) -> None:
+def _requeued(state: SchedulerState, event: scheduler.Requeued, seq: int, at: Micros) -> None:
     workload = state.world.workloads.get(event.workload)
     if workload is not None:
         workload.changed_by = max(workload.changed_by, event.cause)
     _life(state, event, seq, at)
 
 
-def _parked(state: SchedulerState, event: WorkloadsParked, _seq: int, _at: Micros) -> None:
+def _parked(state: SchedulerState, event: scheduler.WorkloadsParked, _seq: int, _at: Micros) -> None:
     for key in event.workloads:
         workload = state.world.workloads.get(key)
         if workload is None or workload.peers is None:
@@ -226,7 +213,7 @@ def _turn_over(state: SchedulerState, peers: EquivalenceClass) -> None:
             state.touched.append((variant, Mark.TURN | Mark.QUEUES, 0))
 
 
-def _preempting(state: SchedulerState, event: PreemptionIssued, _seq: int, at: Micros) -> None:
+def _preempting(state: SchedulerState, event: scheduler.PreemptionIssued, _seq: int, at: Micros) -> None:
     world = state.world
     workload = world.workloads.get(event.workload)
     if workload is None or workload.peers is None:
@@ -270,7 +257,7 @@ def _wake_for_the_rest(
         state.pending.wake(queue, cause, [flavor for flavor, _ in rest])
 
 
-def _wait_ended(state: SchedulerState, event: PreemptionWaitEnded, _seq: int, _at: Micros) -> None:
+def _wait_ended(state: SchedulerState, event: scheduler.PreemptionWaitEnded, _seq: int, _at: Micros) -> None:
     workload = state.world.workloads.get(event.workload)
     if workload is not None and workload.peers is not None:
         workload.changed_by = max(workload.changed_by, event.cause)
@@ -278,7 +265,7 @@ def _wait_ended(state: SchedulerState, event: PreemptionWaitEnded, _seq: int, _a
         state.pending.activate(workload.peers)
 
 
-def _scanned(state: SchedulerState, event: FlavorScanAdvanced, _seq: int, _at: Micros) -> None:
+def _scanned(state: SchedulerState, event: scheduler.FlavorScanAdvanced, _seq: int, _at: Micros) -> None:
     workload = state.world.workloads.get(event.workload)
     if workload is None or workload.peers is None:
         return
@@ -286,18 +273,20 @@ def _scanned(state: SchedulerState, event: FlavorScanAdvanced, _seq: int, _at: M
     state.pending.search_on(workload.peers, event.tried)
 
 
-def _blocked(state: SchedulerState, event: BlockedOnPreemptionGates, _seq: int, _at: Micros) -> None:
+def _blocked(
+    state: SchedulerState, event: scheduler.BlockedOnPreemptionGates, _seq: int, _at: Micros
+) -> None:
     workload = state.world.workloads.get(event.workload)
     if workload is not None:
         workload.blocked_on_gates = True
         state.touched.append((workload, Mark.QUEUES | Mark.TURN, event.cause))
 
 
-def _reason(state: SchedulerState, event: PendingReasonChanged, _seq: int, _at: Micros) -> None:
+def _reason(state: SchedulerState, event: scheduler.PendingReasonChanged, _seq: int, _at: Micros) -> None:
     """The reason of single workloads is shown by projections; no decision rests on it."""
 
 
-def _settled(state: SchedulerState, event: TreesSettled, _seq: int, _at: Micros) -> None:
+def _settled(state: SchedulerState, event: scheduler.TreesSettled, _seq: int, _at: Micros) -> None:
     world, pending = state.world, state.pending
     trees: list[CohortQueues | None] = [
         pending.trees.get(world.tree.cohorts[name]) for name in event.cohorts if name in world.tree.cohorts
@@ -313,24 +302,24 @@ def _settled(state: SchedulerState, event: TreesSettled, _seq: int, _at: Micros)
 
 
 VERDICT_FOLDS: dict[type[Event], Handler] = {
-    Admitted: _admitted,
-    BlockedOnPreemptionGates: _blocked,
-    ClusterQueueStatusChanged: _queue_status,
-    Evicted: _evicted,
-    FlavorScanAdvanced: _scanned,
-    LocalQueueStatusChanged: _local_status,
-    PendingPreemptionsIssued: fold_issued,
-    PendingReasonChanged: _reason,
-    Preempted: _preempted,
-    PreemptionIssued: _preempting,
-    PreemptionWaitEnded: _wait_ended,
-    QuotaReleased: _released,
-    QuotaReserved: _reserved,
-    RequeueBackoffStarted: _life,
-    Requeued: _requeued,
-    TreesSettled: _settled,
-    WorkloadDeactivated: _life,
-    WorkloadSliceReplaced: _slice_replaced,
-    WorkloadSliceWithdrawn: _slice_withdrawn,
-    WorkloadsParked: _parked,
+    scheduler.Admitted: _admitted,
+    scheduler.BlockedOnPreemptionGates: _blocked,
+    scheduler.ClusterQueueStatusChanged: _queue_status,
+    scheduler.Evicted: _evicted,
+    scheduler.FlavorScanAdvanced: _scanned,
+    scheduler.LocalQueueStatusChanged: _local_status,
+    scheduler.PendingPreemptionsIssued: fold_issued,
+    scheduler.PendingReasonChanged: _reason,
+    scheduler.Preempted: _preempted,
+    scheduler.PreemptionIssued: _preempting,
+    scheduler.PreemptionWaitEnded: _wait_ended,
+    scheduler.QuotaReleased: _released,
+    scheduler.QuotaReserved: _reserved,
+    scheduler.RequeueBackoffStarted: _life,
+    scheduler.Requeued: _requeued,
+    scheduler.TreesSettled: _settled,
+    scheduler.WorkloadDeactivated: _life,
+    scheduler.WorkloadSliceReplaced: _slice_replaced,
+    scheduler.WorkloadSliceWithdrawn: _slice_withdrawn,
+    scheduler.WorkloadsParked: _parked,
 }

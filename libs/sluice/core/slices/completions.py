@@ -11,14 +11,8 @@ until they say what has ended.
 from collections.abc import Mapping, Sequence
 
 from sluice.core.workload.charges import counts, grows
+from sluice.events import slices
 from sluice.events.base import Event, JobKey, PodSet
-from sluice.events.slices import (
-    CompletionsUpdated,
-    ReclaimablePodsUpdated,
-    WorkloadCreated,
-    WorkloadRecord,
-    WorkloadUpdated,
-)
 
 from .job_request import most_pods
 from .lazy_manifest import read_manifest
@@ -58,7 +52,7 @@ def edited(job: Job, cause: int, remaining: dict[str, int]) -> Sequence[Event]:
     """Return what a new manifest leaves to do, if that is news."""
     if remaining == job.remaining:
         return ()
-    return (CompletionsUpdated(cause=cause, job=job.key, remaining=remaining),)
+    return (slices.CompletionsUpdated(cause=cause, job=job.key, remaining=remaining),)
 
 
 def not_needed(remaining: Mapping[str, int], pod_sets: Sequence[PodSet]) -> dict[str, int]:
@@ -70,17 +64,17 @@ def not_needed(remaining: Mapping[str, int], pod_sets: Sequence[PodSet]) -> dict
     }
 
 
-def made(cause: int, record: WorkloadRecord, remaining: Mapping[str, int]) -> Sequence[Event]:
+def made(cause: int, record: slices.WorkloadRecord, remaining: Mapping[str, int]) -> Sequence[Event]:
     """Return the beginning of the slice *record* that is to replace the job's present one."""
-    created = WorkloadCreated(cause=cause, workload=record)
+    created = slices.WorkloadCreated(cause=cause, workload=record)
     ended = not_needed(remaining, record.pod_sets)
     if not ended:
         return (created,)
-    return (created, ReclaimablePodsUpdated(cause=cause, workload=record.key, pods=ended))
+    return (created, slices.ReclaimablePodsUpdated(cause=cause, workload=record.key, pods=ended))
 
 
 def resized_pending(
-    job: Job, change: WorkloadUpdated, pod_sets: Sequence[PodSet], remaining: Mapping[str, int]
+    job: Job, change: slices.WorkloadUpdated, pod_sets: Sequence[PodSet], remaining: Mapping[str, int]
 ) -> Sequence[Event]:
     """Return the change of the pending slice to *pod_sets*, with how many of these can never run."""
     assert job.pending is not None
@@ -92,10 +86,10 @@ def resized_pending(
 
 def asking(
     job: Job, cause: int, pod_sets: Sequence[PodSet], remaining: Mapping[str, int]
-) -> Sequence[ReclaimablePodsUpdated]:
+) -> Sequence[slices.ReclaimablePodsUpdated]:
     """Return how many pods of the pending slice can never run, if that is news."""
     assert job.pending is not None
     ended = not_needed(remaining, pod_sets)
     if ended == job.pending_reclaimable:
         return ()
-    return (ReclaimablePodsUpdated(cause=cause, workload=job.pending.key, pods=ended),)
+    return (slices.ReclaimablePodsUpdated(cause=cause, workload=job.pending.key, pods=ended),)

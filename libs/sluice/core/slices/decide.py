@@ -12,20 +12,10 @@ from sluice.api.labels import ELASTIC_JOB, PREEMPTION_GATES
 from sluice.core.workload.charges import counts
 from sluice.core.workload.inputs import merged
 from sluice.core.workload.reasons import JOB_DELETED, NO_MATCHING_WORKLOAD
+from sluice.events import slices
 from sluice.events.base import Event, JobKey, Micros
 from sluice.events.ids import uid
 from sluice.events.job import JobActivated, JobDeactivated, JobDeleted, JobScaled
-from sluice.events.slices import (
-    JobResized,
-    JobResumed,
-    ReclaimablePodsUpdated,
-    WorkloadCreated,
-    WorkloadDeleted,
-    WorkloadFinished,
-    WorkloadPodsReady,
-    WorkloadStopped,
-    WorkloadUpdated,
-)
 
 from .active import switched
 from .completions import left_by
@@ -128,7 +118,7 @@ def _submitted(state: State, key: JobKey, inbound: Inbound, submission: Submissi
     taken = finished.workload.partition("/")[2] if finished is not None else ""
     job_uid, workload_uid = uid(inbound.seq), uid(inbound.seq, 1)
     record = new_record(request, priority(state, request), job_uid, workload_uid, inbound.at, taken=taken)
-    created = WorkloadCreated(cause=inbound.seq, workload=record)
+    created = slices.WorkloadCreated(cause=inbound.seq, workload=record)
     if finished is not None:
         return (created, *forgotten(finished, inbound.seq))
     return (created,)
@@ -254,7 +244,7 @@ def _scaled(state: State, key: JobKey, inbound: Inbound, scaled: JobScaled, at: 
         return (stop_for(job, inbound.seq, NO_MATCHING_WORKLOAD, "No matching Workload"),)
     if job.keeps_quota:
         return recreated(job, inbound.seq, again(job, inbound.seq, at, pod_sets))
-    return (WorkloadUpdated(cause=inbound.seq, workload=job.record.key, pod_sets=pod_sets),)
+    return (slices.WorkloadUpdated(cause=inbound.seq, workload=job.record.key, pod_sets=pod_sets),)
 
 
 # Deletion
@@ -269,7 +259,7 @@ def _deleted(state: State, key: JobKey, inbound: Inbound) -> Events:
         return forgotten(finished, inbound.seq)
     overtaken = overtaken_by(state, key, inbound)
     if job.phase is Phase.PENDING:
-        gone = WorkloadDeleted(cause=inbound.seq, workload=job.record.key)
+        gone = slices.WorkloadDeleted(cause=inbound.seq, workload=job.record.key)
         return (*overtaken, *other_slices(job, inbound.seq), gone)
     if job.phase is Phase.STOPPING and job.stop is Stop.DELETED:
         return (*overtaken, *ignored(inbound, DUPLICATE))
@@ -287,22 +277,26 @@ def job_events(state: State, job: Job, at: Micros) -> Events:
     workload = job.record.key
     match job.todo:
         case Todo.RESUME:
-            return (JobResumed(cause=job.cause, job=job.key, workload=workload, attempt=job.attempt + 1),)
+            return (
+                slices.JobResumed(cause=job.cause, job=job.key, workload=workload, attempt=job.attempt + 1),
+            )
         case Todo.SUSPEND:
             return (stop_for(job, job.cause, job.reason, job.message),)
         case Todo.CONFIRM_STOP:
-            return (WorkloadStopped(cause=job.cause, workload=workload),)
+            return (slices.WorkloadStopped(cause=job.cause, workload=workload),)
         case Todo.RECREATE:
             return recreated(job, job.cause, again(job, job.cause, at))
         case Todo.FORGET_SLICE:
             return _without_old(job)
         case Todo.RESIZE:
             pods = counts(job.placement)
-            said = JobResized(cause=job.cause, job=job.key, workload=workload, attempt=job.attempt, pods=pods)
+            said = slices.JobResized(
+                cause=job.cause, job=job.key, workload=workload, attempt=job.attempt, pods=pods
+            )
             if not job.pods_ready:
                 return (said,)
             # Its growth was taken back at the last moment: no pod starts, so no executor says that they run.
-            return (said, WorkloadPodsReady(cause=job.cause, workload=workload))
+            return (said, slices.WorkloadPodsReady(cause=job.cause, workload=workload))
         case Todo.GROW:
             return grow(state, job, job.cause, at)
         case Todo.PRUNE:
@@ -315,13 +309,13 @@ def _without_old(job: Job) -> Events:
     """The job has stopped as a whole: its newest slice asks for all of its pods (WS6)."""
     assert job.pending is not None
     message = "Replaced to accommodate a new workload slice"
-    finished = WorkloadFinished(
+    finished = slices.WorkloadFinished(
         cause=job.cause, workload=job.record.key, reason=SLICE_REPLACED, message=message
     )
     events: list[Event] = [finished]
     if job.pending_reclaimable:
         # What was done in the attempt that is over is to be done again.
-        events.insert(0, ReclaimablePodsUpdated(cause=job.cause, workload=job.pending.key, pods={}))
+        events.insert(0, slices.ReclaimablePodsUpdated(cause=job.cause, workload=job.pending.key, pods={}))
     if not job.record.active:
-        events.append(WorkloadUpdated(cause=job.cause, workload=job.pending.key, active=False))
+        events.append(slices.WorkloadUpdated(cause=job.cause, workload=job.pending.key, active=False))
     return events

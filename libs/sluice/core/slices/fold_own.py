@@ -7,25 +7,8 @@ import msgspec
 from sluice.core.timing import MICROS_PER_S
 from sluice.core.workload.charges import counts, grows
 from sluice.core.workload.reasons import JOB_DELETED, NO_MATCHING_WORKLOAD
+from sluice.events import slices
 from sluice.events.base import Event, Micros
-from sluice.events.slices import (
-    CompletionsUpdated,
-    ExecutorLost,
-    ExecutorSeen,
-    InputsIgnored,
-    JobClaimed,
-    JobResized,
-    JobResumed,
-    JobSuspended,
-    ReclaimablePodsUpdated,
-    Rejected,
-    WorkloadCreated,
-    WorkloadDeleted,
-    WorkloadFinished,
-    WorkloadPodsReady,
-    WorkloadStopped,
-    WorkloadUpdated,
-)
 
 from .dispatch import cut, placement
 from .fold_effects import (
@@ -52,7 +35,7 @@ MAX_LOST = 4096
 """How many agents are remembered after they were lost."""
 
 
-def _created(state: State, event: WorkloadCreated, _seq: int, _at: Micros) -> None:
+def _created(state: State, event: slices.WorkloadCreated, _seq: int, _at: Micros) -> None:
     record = event.workload
     reference = record.job
     if reference is None:
@@ -100,7 +83,7 @@ def _changed(state: State, job: Job, inbound: Inbound | None, cause: int) -> Non
     state.touch(job)
 
 
-def _updated(state: State, event: WorkloadUpdated, _seq: int, _at: Micros) -> None:
+def _updated(state: State, event: slices.WorkloadUpdated, _seq: int, _at: Micros) -> None:
     job = state.by_workload.get(event.workload)
     if job is None:
         return
@@ -131,7 +114,7 @@ def _updated(state: State, event: WorkloadUpdated, _seq: int, _at: Micros) -> No
     _changed(state, job, state.answered(event.cause), event.cause)
 
 
-def _resumed(state: State, event: JobResumed, _seq: int, _at: Micros) -> None:
+def _resumed(state: State, event: slices.JobResumed, _seq: int, _at: Micros) -> None:
     job = state.jobs.get(event.job)
     if job is None:
         return
@@ -146,7 +129,7 @@ def _resumed(state: State, event: JobResumed, _seq: int, _at: Micros) -> None:
     state.touch(job)
 
 
-def _resized(state: State, event: JobResized, _seq: int, _at: Micros) -> None:
+def _resized(state: State, event: slices.JobResized, _seq: int, _at: Micros) -> None:
     job = state.jobs.get(event.job)
     if job is None:
         return
@@ -161,7 +144,7 @@ def _resized(state: State, event: JobResized, _seq: int, _at: Micros) -> None:
 _STOPS = {JOB_DELETED: Stop.DELETED, NO_MATCHING_WORKLOAD: Stop.REPLACED}
 
 
-def _suspended(state: State, event: JobSuspended, _seq: int, _at: Micros) -> None:
+def _suspended(state: State, event: slices.JobSuspended, _seq: int, _at: Micros) -> None:
     job = state.jobs.get(event.job)
     if job is None:
         return
@@ -174,7 +157,7 @@ def _suspended(state: State, event: JobSuspended, _seq: int, _at: Micros) -> Non
     state.touch(job)
 
 
-def _claimed(state: State, event: JobClaimed, _seq: int, _at: Micros) -> None:
+def _claimed(state: State, event: slices.JobClaimed, _seq: int, _at: Micros) -> None:
     inbound = state.answered(event.cause)
     job = state.jobs.get(event.job)
     if job is not None:
@@ -182,7 +165,7 @@ def _claimed(state: State, event: JobClaimed, _seq: int, _at: Micros) -> None:
         _note_heard(job, inbound)
 
 
-def _pods_ready(state: State, event: WorkloadPodsReady, _seq: int, _at: Micros) -> None:
+def _pods_ready(state: State, event: slices.WorkloadPodsReady, _seq: int, _at: Micros) -> None:
     inbound = state.answered(event.cause)
     job = state.by_workload.get(event.workload)
     if job is not None:
@@ -196,7 +179,7 @@ def _note_heard(job: Job, inbound: Inbound | None) -> None:
         job.heard = [*job.heard[1 - MAX_HEARD :], inbound.message_id]
 
 
-def _reclaimable(state: State, event: ReclaimablePodsUpdated, _seq: int, _at: Micros) -> None:
+def _reclaimable(state: State, event: slices.ReclaimablePodsUpdated, _seq: int, _at: Micros) -> None:
     job = state.by_workload.get(event.workload)
     if job is not None and job.record.key != event.workload:
         job.pending_reclaimable = event.pods
@@ -206,14 +189,14 @@ def _reclaimable(state: State, event: ReclaimablePodsUpdated, _seq: int, _at: Mi
         job.reclaimable = event.pods
 
 
-def _completions(state: State, event: CompletionsUpdated, _seq: int, _at: Micros) -> None:
+def _completions(state: State, event: slices.CompletionsUpdated, _seq: int, _at: Micros) -> None:
     state.answered(event.cause)
     job = state.jobs.get(event.job)
     if job is not None:
         job.remaining = event.remaining
 
 
-def _stopped(state: State, event: WorkloadStopped, _seq: int, _at: Micros) -> None:
+def _stopped(state: State, event: slices.WorkloadStopped, _seq: int, _at: Micros) -> None:
     state.answered(event.cause)
     job = state.by_workload.get(event.workload)
     if job is None:
@@ -230,7 +213,7 @@ def _stopped(state: State, event: WorkloadStopped, _seq: int, _at: Micros) -> No
     state.touch(job)
 
 
-def _finished(state: State, event: WorkloadFinished, _seq: int, at: Micros) -> None:
+def _finished(state: State, event: slices.WorkloadFinished, _seq: int, at: Micros) -> None:
     state.answered(event.cause)
     job = state.by_workload.get(event.workload)
     if job is None:
@@ -267,7 +250,7 @@ def _finished(state: State, event: WorkloadFinished, _seq: int, at: Micros) -> N
         heappush(state.expiry, (due, key))
 
 
-def _deleted(state: State, event: WorkloadDeleted, _seq: int, _at: Micros) -> None:
+def _deleted(state: State, event: slices.WorkloadDeleted, _seq: int, _at: Micros) -> None:
     state.answered(event.cause)
     job = state.by_workload.get(event.workload)
     if job is not None and job.pending is not None and job.pending.key == event.workload:
@@ -293,12 +276,12 @@ def _deleted(state: State, event: WorkloadDeleted, _seq: int, _at: Micros) -> No
         state.finished[aging[0]].slices.remove(event.workload)
 
 
-def _rejected(state: State, event: Rejected, _seq: int, _at: Micros) -> None:
+def _rejected(state: State, event: slices.Rejected, _seq: int, _at: Micros) -> None:
     if state.answered(event.cause) is None:
         _presence_answered(state, event.cause)
 
 
-def _ignored(state: State, event: InputsIgnored, _seq: int, _at: Micros) -> None:
+def _ignored(state: State, event: slices.InputsIgnored, _seq: int, _at: Micros) -> None:
     for seq in event.seqs:
         if state.answered(seq) is None:
             _presence_answered(state, seq)
@@ -309,13 +292,13 @@ def _presence_answered(state: State, seq: int) -> None:
         state.presence.popleft()
 
 
-def _executor_seen(state: State, event: ExecutorSeen, _seq: int, _at: Micros) -> None:
+def _executor_seen(state: State, event: slices.ExecutorSeen, _seq: int, _at: Micros) -> None:
     _presence_answered(state, event.cause)
     state.executors.pop(event.executor, None)
     state.executors[event.executor] = True
 
 
-def _executor_lost(state: State, event: ExecutorLost, _seq: int, _at: Micros) -> None:
+def _executor_lost(state: State, event: slices.ExecutorLost, _seq: int, _at: Micros) -> None:
     _presence_answered(state, event.cause)
     executors = state.executors
     executors.pop(event.executor, None)
@@ -327,20 +310,20 @@ def _executor_lost(state: State, event: ExecutorLost, _seq: int, _at: Micros) ->
 
 
 OWN_FOLDS: dict[type[Event], Handler] = {
-    WorkloadCreated: _created,
-    WorkloadUpdated: _updated,
-    JobResumed: _resumed,
-    JobResized: _resized,
-    JobSuspended: _suspended,
-    JobClaimed: _claimed,
-    WorkloadPodsReady: _pods_ready,
-    CompletionsUpdated: _completions,
-    ReclaimablePodsUpdated: _reclaimable,
-    WorkloadStopped: _stopped,
-    WorkloadFinished: _finished,
-    WorkloadDeleted: _deleted,
-    Rejected: _rejected,
-    InputsIgnored: _ignored,
-    ExecutorSeen: _executor_seen,
-    ExecutorLost: _executor_lost,
+    slices.WorkloadCreated: _created,
+    slices.WorkloadUpdated: _updated,
+    slices.JobResumed: _resumed,
+    slices.JobResized: _resized,
+    slices.JobSuspended: _suspended,
+    slices.JobClaimed: _claimed,
+    slices.WorkloadPodsReady: _pods_ready,
+    slices.CompletionsUpdated: _completions,
+    slices.ReclaimablePodsUpdated: _reclaimable,
+    slices.WorkloadStopped: _stopped,
+    slices.WorkloadFinished: _finished,
+    slices.WorkloadDeleted: _deleted,
+    slices.Rejected: _rejected,
+    slices.InputsIgnored: _ignored,
+    slices.ExecutorSeen: _executor_seen,
+    slices.ExecutorLost: _executor_lost,
 }

@@ -11,43 +11,31 @@ import msgspec
 
 from sluice.api.errors import UNREADABLE, FieldError, invalid
 from sluice.core.workload.inputs import Errors, bounded, cloud_event, decoded, guarded, heard, short
+from sluice.events import job
 from sluice.events.base import JobKey, Micros
 from sluice.events.codec import CloudEvent
 from sluice.events.envelope import Message
-from sluice.events.job import (
-    JobActivated,
-    JobDeactivated,
-    JobDeleted,
-    JobEvent,
-    JobFinished,
-    JobPodsReady,
-    JobPodsReclaimable,
-    JobScaled,
-    JobStopped,
-    Lost,
-    Seen,
-)
 from sluice.protocol.subjects import job_of
 
 from .submission import Submission, parse
 
 __all__ = ["Inbound"]
 
-LifecycleInput = Submission | JobScaled | JobActivated | JobDeactivated | JobDeleted
-ExecutorInput = JobPodsReady | JobPodsReclaimable | JobStopped | JobFinished
+LifecycleInput = Submission | job.JobScaled | job.JobActivated | job.JobDeactivated | job.JobDeleted
+ExecutorInput = job.JobPodsReady | job.JobPodsReclaimable | job.JobStopped | job.JobFinished
 
 
-_JOB_EVENTS: tuple[type[JobEvent], ...] = (
-    JobScaled,
-    JobPodsReady,
-    JobPodsReclaimable,
-    JobStopped,
-    JobFinished,
-    JobActivated,
-    JobDeactivated,
-    JobDeleted,
+_JOB_EVENTS: tuple[type[job.JobEvent], ...] = (
+    job.JobScaled,
+    job.JobPodsReady,
+    job.JobPodsReclaimable,
+    job.JobStopped,
+    job.JobFinished,
+    job.JobActivated,
+    job.JobDeactivated,
+    job.JobDeleted,
 )
-_DECODE: dict[str, Callable[[Any], JobEvent]] = {
+_DECODE: dict[str, Callable[[Any], job.JobEvent]] = {
     kind.__name__: msgspec.json.Decoder(kind).decode for kind in _JOB_EVENTS
 }
 _TYPES = ("JobSubmitted", *_DECODE)
@@ -144,7 +132,7 @@ class Presence:
     payload: bytes
     executor: str = ""
     event_type: str = ""
-    data: Seen | Lost | None = None
+    data: job.Seen | job.Lost | None = None
     errors: Sequence[FieldError] = ()
 
 

@@ -7,16 +7,10 @@ import msgspec
 from sluice.api.errors import FieldError, not_found
 from sluice.api.labels import ELASTIC_JOB, SLICE_REPLACEMENT_FOR, WORKLOAD_SLICE_NAME
 from sluice.core.workload.inputs import guarded
+from sluice.events import slices
 from sluice.events.base import Event, JobKey, Micros, PodSet
 from sluice.events.ids import seq_of, uid
 from sluice.events.job import JobScaled
-from sluice.events.slices import (
-    JobReference,
-    WorkloadCreated,
-    WorkloadDeleted,
-    WorkloadRecord,
-    WorkloadUpdated,
-)
 
 from .fields import class_field, named_class
 from .job_request import JobRequest
@@ -44,7 +38,7 @@ def read(submission: Submission, state: State) -> JobRequest | tuple[FieldError,
     return within_limits(state, request, submission) if state.limits_used else request
 
 
-def priority(state: State, request: JobRequest, now: WorkloadRecord | None = None) -> int:
+def priority(state: State, request: JobRequest, now: slices.WorkloadRecord | None = None) -> int:
     """Return the value to schedule by; *now*: the workload of the live job that the manifest is for.
 
     A class is looked up when a job names it, as in Kueue: whatever becomes of its value later, the job
@@ -65,20 +59,20 @@ def new_record(
     created_at: Micros,
     revision: int = 1,
     taken: str = "",
-) -> WorkloadRecord:
+) -> slices.WorkloadRecord:
     """Return the *revision*-th workload of a job, of priority *value*; *taken*: name of its last one."""
     api_version, kind, namespace = request.api_version, request.kind, request.namespace
     group = api_version.rpartition("/")[0]
     key = JobKey(f"{namespace}/{request.name}")
     name = workload_name(kind, group, request.name, job_uid, revision, taken)
-    return WorkloadRecord(
+    return slices.WorkloadRecord(
         namespace=namespace,
         name=name,
         uid=workload_uid,
         queue_name=request.queue_name,
         created_at=created_at,
         pod_sets=request.pod_sets,
-        job=JobReference(api_version=api_version, kind=kind, key=key, uid=job_uid),
+        job=slices.JobReference(api_version=api_version, kind=kind, key=key, uid=job_uid),
         priority=value,
         priority_class=request.priority_class,
         active=request.active,
@@ -100,18 +94,18 @@ _UPDATABLE = frozenset(
 )
 
 
-def fits_update(old: WorkloadRecord, new: WorkloadRecord) -> bool:
+def fits_update(old: slices.WorkloadRecord, new: slices.WorkloadRecord) -> bool:
     """Tell whether a WorkloadUpdated can say the difference."""
     return all(
         same(getattr(old, name), getattr(new, name))
-        for name in WorkloadRecord.__struct_fields__
+        for name in slices.WorkloadRecord.__struct_fields__
         if name not in _UPDATABLE
     ) and (old.maximum_execution_time_s is None or new.maximum_execution_time_s is not None)
 
 
-def update(old: WorkloadRecord, new: WorkloadRecord, cause: int) -> WorkloadUpdated:
+def update(old: slices.WorkloadRecord, new: slices.WorkloadRecord, cause: int) -> slices.WorkloadUpdated:
     """Return the difference; without any, the event says that another manifest is in force."""
-    return WorkloadUpdated(
+    return slices.WorkloadUpdated(
         cause=cause,
         workload=old.key,
         queue_name=_changed(old.queue_name, new.queue_name),
@@ -135,16 +129,16 @@ def same(old: object, new: object) -> bool:
     return old == new or _encode(old) == _encode(new)
 
 
-def recreated(job: Job, cause: int, record: WorkloadRecord, why: int | None = None) -> Events:
+def recreated(job: Job, cause: int, record: slices.WorkloadRecord, why: int | None = None) -> Events:
     """Exchange the workload. The new one comes first, so that the job is never without one.
 
     *why*: cause of the old one's end, if another one.
     """
     why = cause if why is None else why
-    made: list[Event] = [WorkloadCreated(cause=cause, workload=record)]
+    made: list[Event] = [slices.WorkloadCreated(cause=cause, workload=record)]
     if job.pending is not None:
-        made.append(WorkloadDeleted(cause=why, workload=job.pending.key))
-    return (*made, WorkloadDeleted(cause=why, workload=job.record.key))
+        made.append(slices.WorkloadDeleted(cause=why, workload=job.pending.key))
+    return (*made, slices.WorkloadDeleted(cause=why, workload=job.record.key))
 
 
 def next_uid(job: Job, cause: int) -> str:
@@ -152,7 +146,7 @@ def next_uid(job: Job, cause: int) -> str:
     return uid(cause, seq_of(job.uid) << 8 | job.revision & 0xFF)
 
 
-def next_name(job: Job, old: WorkloadRecord) -> str:
+def next_name(job: Job, old: slices.WorkloadRecord) -> str:
     """Return the name of the job's next workload, which is not that of *old*."""
     reference = old.job
     assert reference is not None
@@ -162,7 +156,7 @@ def next_name(job: Job, old: WorkloadRecord) -> str:
 
 def again(
     job: Job, cause: int, created_at: Micros, pod_sets: Sequence[PodSet] | None = None
-) -> WorkloadRecord:
+) -> slices.WorkloadRecord:
     """Return the job's next workload, as its present one but for the pod sets given."""
     old = job.record
     if job.pending is not None:
@@ -208,19 +202,19 @@ def _resized(pods: PodSet, count: int | None, most: int | None) -> PodSet:
     return msgspec.structs.replace(pods, count=count, min_count=least)
 
 
-def next_workload(state: State, job: Job, cause: int, at: Micros) -> WorkloadCreated:
+def next_workload(state: State, job: Job, cause: int, at: Micros) -> slices.WorkloadCreated:
     """Return the new workload of a job that was stopped for one: as the first waiting message wants it."""
     for held in state.inbox.get(job.key, {}).values():
         if isinstance(held.data, JobScaled) and not wrong_sizes(job, held.data):
             pod_sets = resized(state, job, held.data.pod_sets)
-            return WorkloadCreated(cause=held.seq, workload=again(job, held.seq, at, pod_sets))
+            return slices.WorkloadCreated(cause=held.seq, workload=again(job, held.seq, at, pod_sets))
         if isinstance(held.data, Submission):
             request = read(held.data, state)
             if isinstance(request, JobRequest):
                 value, new_uid = priority(state, request, job.record), next_uid(job, held.seq)
                 record = new_record(request, value, job.uid, new_uid, at, job.revision + 1, job.record.name)
-                return WorkloadCreated(cause=held.seq, workload=record)
-    return WorkloadCreated(cause=cause, workload=again(job, cause, at))
+                return slices.WorkloadCreated(cause=held.seq, workload=record)
+    return slices.WorkloadCreated(cause=cause, workload=again(job, cause, at))
 
 
 __all__ = ["fits_update", "new_record", "priority", "read"]

@@ -6,17 +6,9 @@ from sluice.api.errors import forbidden, invalid
 from sluice.core.naming import NAME_LENGTH
 from sluice.core.workload.charges import counts
 from sluice.core.workload.reasons import NODE_FAILURES
+from sluice.events import slices
 from sluice.events.base import Event, JobKey, Micros
 from sluice.events.job import JobFinished, JobPodsReady, JobPodsReclaimable, JobStopped
-from sluice.events.slices import (
-    CompletionsUpdated,
-    JobClaimed,
-    ReclaimablePodsUpdated,
-    WorkloadDeleted,
-    WorkloadFinished,
-    WorkloadPodsReady,
-    WorkloadStopped,
-)
 
 from .completions import asking, left_of
 from .intake import ExecutorInput, Inbound
@@ -79,9 +71,11 @@ def _pods_ready(job: Job, inbound: Inbound, data: JobPodsReady) -> Events:
         return ignored(inbound, DUPLICATE)  # what it said once may be over
     events: list[Event] = []
     if data.executor and not job.executor:
-        events.append(JobClaimed(cause=inbound.seq, job=job.key, attempt=job.attempt, executor=data.executor))
+        events.append(
+            slices.JobClaimed(cause=inbound.seq, job=job.key, attempt=job.attempt, executor=data.executor)
+        )
     if data.ready != job.pods_ready and job.phase is Phase.RUNNING:
-        events.append(WorkloadPodsReady(cause=inbound.seq, workload=job.record.key, ready=data.ready))
+        events.append(slices.WorkloadPodsReady(cause=inbound.seq, workload=job.record.key, ready=data.ready))
     return events or ignored(inbound, DUPLICATE)
 
 
@@ -102,7 +96,7 @@ def _reclaimable(state: State, job: Job, inbound: Inbound, data: JobPodsReclaima
     raised = {name: n for name, n in ended.items() if n > job.reclaimable.get(name, 0)}
     if raised:
         pods = {**job.reclaimable, **raised}
-        events.append(ReclaimablePodsUpdated(cause=inbound.seq, workload=job.record.key, pods=pods))
+        events.append(slices.ReclaimablePodsUpdated(cause=inbound.seq, workload=job.record.key, pods=pods))
     return events or ignored(inbound, DUPLICATE)
 
 
@@ -114,7 +108,7 @@ def _completions(state: State, job: Job, inbound: Inbound, data: JobPodsReclaima
     remaining = {**job.remaining, **left_of(job.most, data.succeeded)}
     if remaining == job.remaining:
         return []
-    events: list[Event] = [CompletionsUpdated(cause=inbound.seq, job=job.key, remaining=remaining)]
+    events: list[Event] = [slices.CompletionsUpdated(cause=inbound.seq, job=job.key, remaining=remaining)]
     if job.pending is not None:
         events += asking(job, inbound.seq, job.pending.pod_sets, remaining)
     return events
@@ -122,7 +116,7 @@ def _completions(state: State, job: Job, inbound: Inbound, data: JobPodsReclaima
 
 def _finished(state: State, job: Job, inbound: Inbound, data: JobFinished) -> Events:
     message = data.message or ("Job finished successfully" if data.success else "Job failed")
-    finished = WorkloadFinished(
+    finished = slices.WorkloadFinished(
         cause=inbound.seq,
         workload=job.record.key,
         reason="Succeeded" if data.success else "Failed",
@@ -131,7 +125,7 @@ def _finished(state: State, job: Job, inbound: Inbound, data: JobFinished) -> Ev
     if job.phase is Phase.STOPPING and job.stop is Stop.DELETED:
         # What waits came after the deletion: it is about the next job of this name.
         others = other_slices(job, inbound.seq)
-        return (*others, finished, WorkloadDeleted(cause=inbound.seq, workload=job.record.key))
+        return (*others, finished, slices.WorkloadDeleted(cause=inbound.seq, workload=job.record.key))
     events: list[Event] = [*overtaken_by(state, job.key, inbound)]
     if job.pending is not None:
         events.append(msgspec.structs.replace(finished, workload=job.pending.key))
@@ -142,12 +136,12 @@ def stopped(state: State, job: Job, cause: int, at: Micros, reason: str, message
     """No pod of the job's open attempt runs any more; *reason* and *message* if nobody asked for it."""
     workload = job.record.key
     if job.phase is Phase.RUNNING:
-        return (WorkloadStopped(cause=cause, workload=workload, reason=reason, message=message),)
+        return (slices.WorkloadStopped(cause=cause, workload=workload, reason=reason, message=message),)
     match job.stop:
         case Stop.EVICTED:
-            return (WorkloadStopped(cause=cause, workload=workload),)
+            return (slices.WorkloadStopped(cause=cause, workload=workload),)
         case Stop.DELETED:
-            return (*other_slices(job, cause), WorkloadDeleted(cause=cause, workload=workload))
+            return (*other_slices(job, cause), slices.WorkloadDeleted(cause=cause, workload=workload))
         case Stop.REPLACED:
             created = next_workload(state, job, cause, at)
             return recreated(job, created.cause, created.workload, cause)

@@ -18,19 +18,8 @@ import msgspec
 from sluice.core.timing import MICROS_PER_S
 from sluice.core.workload.additions import by_check
 from sluice.core.workload.reasons import CONCURRENT_ADMISSION, PREEMPTED, VARIANT_DEACTIVATED
+from sluice.events import variants
 from sluice.events.base import Event, Micros
-from sluice.events.variants import (
-    ParentAdmitted,
-    ParentDeactivated,
-    ParentReleased,
-    ParentUnmarked,
-    VariantActivated,
-    VariantDeactivated,
-    VariantPodsReady,
-    VariantPodsReclaimed,
-    VariantStopped,
-    VariantUpdated,
-)
 
 from .gates import gate_deadline, gates
 from .membership import NO_VARIANT, delete, evict, membership, shared_metadata
@@ -62,7 +51,7 @@ def family_events(state: State, family: Family, at: Micros) -> list[Event]:
         return events
     events = _spread(state, family)
     events += _switch(family, policy, at)
-    if any(isinstance(event, ParentDeactivated) for event in events):
+    if any(isinstance(event, variants.ParentDeactivated) for event in events):
         return events
     events += _admit(family)
     # Whose turn it is to preempt depends on who is active.
@@ -97,7 +86,7 @@ def _unmark(family: Family) -> list[Event]:
     """The workload is in an ordinary queue now: it stops first, and has no variants then (CA4)."""
     if family.running is None:
         events: list[Event] = [delete(family, variant, "") for variant in family.variants.values()]
-        return [*events, ParentUnmarked(cause=family.cause, workload=family.key)]
+        return [*events, variants.ParentUnmarked(cause=family.cause, workload=family.key)]
     events = _handshake(family)
     if events or family.leaving:
         return events
@@ -147,7 +136,7 @@ def _handshake(family: Family) -> list[Event]:
         return []
     return [
         # Evicted before the parent was admitted: nothing was started.
-        VariantStopped(cause=family.cause, workload=variant.key)
+        variants.VariantStopped(cause=family.cause, workload=variant.key)
         for variant in family.variants.values()
         if variant.evicted and variant.admitted_at is not None and not variant.stopped
     ]
@@ -161,11 +150,11 @@ def _released(family: Family, running: Variant | None) -> list[Event]:
         events.append(evict(family, family.running, family.stopped_reason, family.stopped_message))
     reset = running is not None and running.evicted and running.evicted_reason == PREEMPTED
     events.append(
-        ParentReleased(cause=family.cause, workload=family.key, variant=family.running, reset=reset)
+        variants.ParentReleased(cause=family.cause, workload=family.key, variant=family.running, reset=reset)
     )
     if running is not None:
         events.append(
-            VariantStopped(
+            variants.VariantStopped(
                 cause=family.cause,
                 workload=running.key,
                 # Of a stop that the scheduler has not asked for, it has to be told why.
@@ -194,16 +183,20 @@ def _switch(family: Family, policy: Policy, at: Micros) -> list[Event]:
         if active:
             message = f"Variant Workload activated due to {why}"
             events.append(
-                VariantActivated(cause=family.cause, workload=variant.key, parent=family.key, message=message)
+                variants.VariantActivated(
+                    cause=family.cause, workload=variant.key, parent=family.key, message=message
+                )
             )
         else:
             events.append(_deactivate(family, variant, why))
     return events
 
 
-def _deactivate(family: Family, variant: Variant, why: str) -> VariantDeactivated:
+def _deactivate(family: Family, variant: Variant, why: str) -> variants.VariantDeactivated:
     message = VARIANT_DEACTIVATED.format(why)
-    return VariantDeactivated(cause=family.cause, workload=variant.key, parent=family.key, message=message)
+    return variants.VariantDeactivated(
+        cause=family.cause, workload=variant.key, parent=family.key, message=message
+    )
 
 
 def _inactive(family: Family) -> str:
@@ -215,7 +208,7 @@ def _give_up(family: Family) -> list[Event]:
     if failed is None:
         return []
     return [
-        ParentDeactivated(
+        variants.ParentDeactivated(
             cause=family.cause,
             workload=family.key,
             reason=failed.failed,
@@ -304,7 +297,7 @@ def _admit(family: Family) -> list[Event]:
     if admitted is None or admitted.assignment is None:
         return []
     return [
-        ParentAdmitted(
+        variants.ParentAdmitted(
             cause=family.cause,
             workload=family.key,
             variant=admitted.key,
@@ -376,16 +369,18 @@ def _spread(state: State, family: Family) -> list[Event]:
         if annotations != variant.record.annotations:
             changes["annotations"] = annotations
         if changes:
-            events.append(VariantUpdated(cause=family.cause, workload=variant.key, **changes))
+            events.append(variants.VariantUpdated(cause=family.cause, workload=variant.key, **changes))
     if not events:
         state.spread[family.key] = parent
     running = family.variants.get(family.running) if family.running is not None else None
     if running is not None and not running.evicted:
         if family.ready != running.ready:
-            events.append(VariantPodsReady(cause=family.cause, workload=running.key, ready=family.ready))
+            events.append(
+                variants.VariantPodsReady(cause=family.cause, workload=running.key, ready=family.ready)
+            )
         if family.reclaimed != running.reclaimed:
             events.append(
-                VariantPodsReclaimed(cause=family.cause, workload=running.key, pods=family.reclaimed)
+                variants.VariantPodsReclaimed(cause=family.cause, workload=running.key, pods=family.reclaimed)
             )
     return events
 

@@ -15,48 +15,8 @@ from sluice.core.workload.reasons import (
     NO_MATCHING_WORKLOAD,
 )
 from sluice.core.world.preemption_turns import gate_moved
+from sluice.events import checks, scheduler, slices, variants
 from sluice.events.base import Event, Micros, WorkloadKey
-from sluice.events.checks import ChecksRequested, CheckStateChanged
-from sluice.events.scheduler import (
-    Admitted,
-    BlockedOnPreemptionGates,
-    Evicted,
-    FlavorScanAdvanced,
-    PreemptionIssued,
-    QuotaReleased,
-    QuotaReserved,
-    WorkloadDeactivated,
-    WorkloadSliceReplaced,
-    WorkloadsParked,
-)
-from sluice.events.slices import (
-    JobSuspended,
-    ReclaimablePodsUpdated,
-    WorkloadCreated,
-    WorkloadDeleted,
-    WorkloadFinished,
-    WorkloadPodsReady,
-    WorkloadStopped,
-    WorkloadUpdated,
-)
-from sluice.events.variants import (
-    ParentAdmitted,
-    ParentDeactivated,
-    ParentEvicted,
-    ParentMarked,
-    ParentReleased,
-    ParentUnmarked,
-    PreemptionGateClosed,
-    PreemptionGateOpened,
-    VariantActivated,
-    VariantCreated,
-    VariantDeactivated,
-    VariantDeleted,
-    VariantPodsReady,
-    VariantPodsReclaimed,
-    VariantStopped,
-    VariantUpdated,
-)
 
 from .fold_config import CONFIG_HANDLERS
 from .state import Family, State, Variant, within
@@ -64,7 +24,7 @@ from .state import Family, State, Variant, within
 # Parents
 
 
-def _created(state: State, event: WorkloadCreated, seq: int, _at: Micros) -> None:
+def _created(state: State, event: slices.WorkloadCreated, seq: int, _at: Micros) -> None:
     record = event.workload
     key = record.key
     if record.parent is not None or key in state.families:
@@ -90,7 +50,7 @@ def _leave(state: State, family: Family) -> None:
             del state.by_queue[local]
 
 
-def _updated(state: State, event: WorkloadUpdated, seq: int, _at: Micros) -> None:
+def _updated(state: State, event: slices.WorkloadUpdated, seq: int, _at: Micros) -> None:
     family = state.families.get(event.workload)
     if family is None:
         return
@@ -111,7 +71,10 @@ def _updated(state: State, event: WorkloadUpdated, seq: int, _at: Micros) -> Non
 
 
 def _gone(
-    state: State, event: WorkloadFinished | WorkloadDeleted | WorkloadSliceReplaced, _seq: int, _at: Micros
+    state: State,
+    event: slices.WorkloadFinished | slices.WorkloadDeleted | scheduler.WorkloadSliceReplaced,
+    _seq: int,
+    _at: Micros,
 ) -> None:
     """Its variants go with it."""
     family = state.families.pop(event.workload, None)
@@ -125,7 +88,7 @@ def _gone(
     state.deadlines.set(family.key, None)
 
 
-def _stopped(state: State, event: WorkloadStopped, seq: int, _at: Micros) -> None:
+def _stopped(state: State, event: slices.WorkloadStopped, seq: int, _at: Micros) -> None:
     family = state.families.get(event.workload)
     if family is not None and family.running is not None:
         family.stopped = True
@@ -133,21 +96,21 @@ def _stopped(state: State, event: WorkloadStopped, seq: int, _at: Micros) -> Non
         state.touch(family, seq)
 
 
-def _suspended(state: State, event: JobSuspended, seq: int, _at: Micros) -> None:
+def _suspended(state: State, event: slices.JobSuspended, seq: int, _at: Micros) -> None:
     family = state.families.get(event.workload)
     if family is not None and event.reason in (JOB_DELETED, NO_MATCHING_WORKLOAD):
         family.ending = True
         state.touch(family, seq)
 
 
-def _pods_ready(state: State, event: WorkloadPodsReady, seq: int, _at: Micros) -> None:
+def _pods_ready(state: State, event: slices.WorkloadPodsReady, seq: int, _at: Micros) -> None:
     family = state.families.get(event.workload)
     if family is not None and family.running is not None:
         family.ready = event.ready
         state.touch(family, seq)
 
 
-def _reclaimable(state: State, event: ReclaimablePodsUpdated, seq: int, _at: Micros) -> None:
+def _reclaimable(state: State, event: slices.ReclaimablePodsUpdated, seq: int, _at: Micros) -> None:
     family = state.families.get(event.workload)
     if family is not None and family.running is not None:
         family.reclaimed = dict(event.pods)
@@ -162,7 +125,7 @@ def _find(state: State, key: WorkloadKey) -> tuple[Family, Variant] | None:
     return None if family is None else (family, family.variants[key])
 
 
-def _reserved(state: State, event: QuotaReserved, seq: int, _at: Micros) -> None:
+def _reserved(state: State, event: scheduler.QuotaReserved, seq: int, _at: Micros) -> None:
     found = _find(state, event.workload)
     if found is None:
         _holds(state, event.workload, True, seq)
@@ -185,7 +148,7 @@ def _holds(state: State, key: WorkloadKey, holds: bool, seq: int) -> None:
         state.touch(family, seq)
 
 
-def _admitted(state: State, event: Admitted, seq: int, at: Micros) -> None:
+def _admitted(state: State, event: scheduler.Admitted, seq: int, at: Micros) -> None:
     found = _find(state, event.workload)
     if found is not None:
         family, variant = found
@@ -196,7 +159,7 @@ def _admitted(state: State, event: Admitted, seq: int, at: Micros) -> None:
         state.touch(family, seq)
 
 
-def _evicted(state: State, event: Evicted, seq: int, _at: Micros) -> None:
+def _evicted(state: State, event: scheduler.Evicted, seq: int, _at: Micros) -> None:
     found = _find(state, event.workload)
     if found is None:
         return
@@ -214,7 +177,7 @@ def _any_gate(family: Family) -> bool:
     return any(variant.gate_at is not None for variant in family.variants.values())
 
 
-def _released(state: State, event: QuotaReleased, seq: int, _at: Micros) -> None:
+def _released(state: State, event: scheduler.QuotaReleased, seq: int, _at: Micros) -> None:
     found = _find(state, event.workload)
     if found is None:
         _holds(state, event.workload, False, seq)
@@ -226,7 +189,7 @@ def _released(state: State, event: QuotaReleased, seq: int, _at: Micros) -> None
     state.touch(family, seq)
 
 
-def _failed(state: State, event: WorkloadDeactivated, seq: int, _at: Micros) -> None:
+def _failed(state: State, event: scheduler.WorkloadDeactivated, seq: int, _at: Micros) -> None:
     found = _find(state, event.workload)
     if found is None:
         _switched_off(state, event, seq)
@@ -250,28 +213,30 @@ def _looked_at(state: State, key: WorkloadKey, seq: int, *, blocked: bool = Fals
         state.touch(family, seq)
 
 
-def _parked(state: State, event: WorkloadsParked, seq: int, _at: Micros) -> None:
+def _parked(state: State, event: scheduler.WorkloadsParked, seq: int, _at: Micros) -> None:
     for key in event.workloads:
         _looked_at(state, key, seq)
 
 
-def _blocked(state: State, event: BlockedOnPreemptionGates, seq: int, _at: Micros) -> None:
+def _blocked(state: State, event: scheduler.BlockedOnPreemptionGates, seq: int, _at: Micros) -> None:
     for key in event.after:
         _looked_at(state, key, seq)
     _looked_at(state, event.workload, seq, blocked=True)
 
 
-def _verdict(state: State, event: PreemptionIssued | FlavorScanAdvanced, seq: int, _at: Micros) -> None:
+def _verdict(
+    state: State, event: scheduler.PreemptionIssued | scheduler.FlavorScanAdvanced, seq: int, _at: Micros
+) -> None:
     _looked_at(state, event.workload, seq)
 
 
-def _checks_requested(state: State, event: ChecksRequested, _seq: int, _at: Micros) -> None:
+def _checks_requested(state: State, event: checks.ChecksRequested, _seq: int, _at: Micros) -> None:
     found = _find(state, event.workload)
     if found is not None and found[1].admitted_at is None:
         found[1].updates = asked(found[1].updates, event)
 
 
-def _check(state: State, event: CheckStateChanged, _seq: int, _at: Micros) -> None:
+def _check(state: State, event: checks.CheckStateChanged, _seq: int, _at: Micros) -> None:
     found = _find(state, event.workload)
     if found is not None and found[1].admitted_at is None:
         answered(found[1].updates, event)
@@ -280,11 +245,13 @@ def _check(state: State, event: CheckStateChanged, _seq: int, _at: Micros) -> No
 # Its own
 
 
-def _marked(state: State, event: ParentMarked | ParentUnmarked, _seq: int, _at: Micros) -> None:
+def _marked(
+    state: State, event: variants.ParentMarked | variants.ParentUnmarked, _seq: int, _at: Micros
+) -> None:
     family = state.families.get(event.workload)
     if family is None:
         return
-    family.marked = isinstance(event, ParentMarked)
+    family.marked = isinstance(event, variants.ParentMarked)
     labels = {k: v for k, v in family.record.labels.items() if k != CONCURRENT_ADMISSION_PARENT}
     if family.marked:
         labels[CONCURRENT_ADMISSION_PARENT] = "true"
@@ -292,7 +259,7 @@ def _marked(state: State, event: ParentMarked | ParentUnmarked, _seq: int, _at: 
     state.touch(family, event.cause)
 
 
-def _variant_created(state: State, event: VariantCreated, _seq: int, _at: Micros) -> None:
+def _variant_created(state: State, event: variants.VariantCreated, _seq: int, _at: Micros) -> None:
     record = event.workload
     family = state.families.get(record.parent) if record.parent is not None else None
     state.made += 1
@@ -306,7 +273,7 @@ def _variant_created(state: State, event: VariantCreated, _seq: int, _at: Micros
     state.touch(family, event.cause)
 
 
-def _variant_updated(state: State, event: VariantUpdated, _seq: int, _at: Micros) -> None:
+def _variant_updated(state: State, event: variants.VariantUpdated, _seq: int, _at: Micros) -> None:
     found = _find(state, event.workload)
     if found is None:
         return
@@ -323,10 +290,12 @@ def _variant_updated(state: State, event: VariantUpdated, _seq: int, _at: Micros
     state.touch(found[0], event.cause)
 
 
-def _activated(state: State, event: VariantActivated | VariantDeactivated, _seq: int, _at: Micros) -> None:
+def _activated(
+    state: State, event: variants.VariantActivated | variants.VariantDeactivated, _seq: int, _at: Micros
+) -> None:
     found = _find(state, event.workload)
     if found is not None:
-        found[1].active, found[1].switched_by = isinstance(event, VariantActivated), event.cause
+        found[1].active, found[1].switched_by = isinstance(event, variants.VariantActivated), event.cause
         found[1].evaluated = found[1].blocked = False
         _joins_queue(*found)
         state.touch(found[0], event.cause)
@@ -340,13 +309,15 @@ def _joins_queue(family: Family, variant: Variant) -> None:
                 other.blocked = False
 
 
-def _gate(state: State, event: PreemptionGateOpened | PreemptionGateClosed, _seq: int, at: Micros) -> None:
+def _gate(
+    state: State, event: variants.PreemptionGateOpened | variants.PreemptionGateClosed, _seq: int, at: Micros
+) -> None:
     found = _find(state, event.workload)
     if found is None:
         return
     family, variant = found
     gate_moved(variant, family.variants.values(), event)
-    if isinstance(event, PreemptionGateOpened):
+    if isinstance(event, variants.PreemptionGateOpened):
         variant.gate_at = at
         variant.blocked = False
     else:
@@ -365,26 +336,26 @@ def _leave_it_to_others(family: Family, variant: Variant, at: Micros) -> None:
             other.evaluated = False
 
 
-def _variant_ready(state: State, event: VariantPodsReady, _seq: int, _at: Micros) -> None:
+def _variant_ready(state: State, event: variants.VariantPodsReady, _seq: int, _at: Micros) -> None:
     found = _find(state, event.workload)
     if found is not None:
         found[1].ready = event.ready
 
 
-def _variant_reclaimed(state: State, event: VariantPodsReclaimed, _seq: int, _at: Micros) -> None:
+def _variant_reclaimed(state: State, event: variants.VariantPodsReclaimed, _seq: int, _at: Micros) -> None:
     found = _find(state, event.workload)
     if found is not None:
         found[1].reclaimed = dict(event.pods)
 
 
-def _variant_stopped(state: State, event: VariantStopped, _seq: int, _at: Micros) -> None:
+def _variant_stopped(state: State, event: variants.VariantStopped, _seq: int, _at: Micros) -> None:
     found = _find(state, event.workload)
     if found is not None:
         found[1].stopped = True
         state.touch(found[0], event.cause)
 
 
-def _variant_deleted(state: State, event: VariantDeleted, _seq: int, _at: Micros) -> None:
+def _variant_deleted(state: State, event: variants.VariantDeleted, _seq: int, _at: Micros) -> None:
     family = state.of_variant.pop(event.workload, None)
     if family is not None:
         name = family.variants.pop(event.workload).name
@@ -393,7 +364,7 @@ def _variant_deleted(state: State, event: VariantDeleted, _seq: int, _at: Micros
         state.touch(family, event.cause)
 
 
-def _parent_admitted(state: State, event: ParentAdmitted, _seq: int, at: Micros) -> None:
+def _parent_admitted(state: State, event: variants.ParentAdmitted, _seq: int, at: Micros) -> None:
     family = state.families.get(event.workload)
     if family is None:
         return
@@ -405,7 +376,7 @@ def _parent_admitted(state: State, event: ParentAdmitted, _seq: int, at: Micros)
     state.touch(family, event.cause)
 
 
-def _parent_evicted(state: State, event: ParentEvicted, _seq: int, _at: Micros) -> None:
+def _parent_evicted(state: State, event: variants.ParentEvicted, _seq: int, _at: Micros) -> None:
     family = state.families.get(event.workload)
     if family is not None:
         family.leaving = True
@@ -413,7 +384,7 @@ def _parent_evicted(state: State, event: ParentEvicted, _seq: int, _at: Micros) 
         state.touch(family, event.cause)
 
 
-def _parent_released(state: State, event: ParentReleased, _seq: int, at: Micros) -> None:
+def _parent_released(state: State, event: variants.ParentReleased, _seq: int, at: Micros) -> None:
     family = state.families.get(event.workload)
     if family is None:
         return
@@ -427,14 +398,14 @@ def _parent_released(state: State, event: ParentReleased, _seq: int, at: Micros)
     state.touch(family, event.cause)
 
 
-def _parent_deactivated(state: State, event: ParentDeactivated, _seq: int, _at: Micros) -> None:
+def _parent_deactivated(state: State, event: variants.ParentDeactivated, _seq: int, _at: Micros) -> None:
     family = state.families.get(event.workload)
     if family is not None:
         family.active = False
         state.touch(family, event.cause)
 
 
-def _switched_off(state: State, event: WorkloadDeactivated, seq: int) -> None:
+def _switched_off(state: State, event: scheduler.WorkloadDeactivated, seq: int) -> None:
     """A workload that is no variant, and may become a parent later."""
     family = state.families.get(event.workload)
     if family is not None and not is_overtaken(event, family.switched_by):
@@ -444,40 +415,40 @@ def _switched_off(state: State, event: WorkloadDeactivated, seq: int) -> None:
 
 HANDLERS: dict[type[Event], Callable[[State, Any, int, Micros], None]] = {
     **CONFIG_HANDLERS,
-    Admitted: _admitted,
-    BlockedOnPreemptionGates: _blocked,
-    CheckStateChanged: _check,
-    ChecksRequested: _checks_requested,
-    Evicted: _evicted,
-    FlavorScanAdvanced: _verdict,
-    JobSuspended: _suspended,
-    ParentAdmitted: _parent_admitted,
-    ParentDeactivated: _parent_deactivated,
-    ParentEvicted: _parent_evicted,
-    ParentMarked: _marked,
-    ParentReleased: _parent_released,
-    ParentUnmarked: _marked,
-    PreemptionGateClosed: _gate,
-    PreemptionGateOpened: _gate,
-    PreemptionIssued: _verdict,
-    QuotaReleased: _released,
-    QuotaReserved: _reserved,
-    ReclaimablePodsUpdated: _reclaimable,
-    VariantActivated: _activated,
-    VariantCreated: _variant_created,
-    VariantDeactivated: _activated,
-    VariantDeleted: _variant_deleted,
-    VariantPodsReady: _variant_ready,
-    VariantPodsReclaimed: _variant_reclaimed,
-    VariantStopped: _variant_stopped,
-    VariantUpdated: _variant_updated,
-    WorkloadCreated: _created,
-    WorkloadDeactivated: _failed,
-    WorkloadDeleted: _gone,
-    WorkloadFinished: _gone,
-    WorkloadSliceReplaced: _gone,
-    WorkloadPodsReady: _pods_ready,
-    WorkloadStopped: _stopped,
-    WorkloadUpdated: _updated,
-    WorkloadsParked: _parked,
+    scheduler.Admitted: _admitted,
+    scheduler.BlockedOnPreemptionGates: _blocked,
+    checks.CheckStateChanged: _check,
+    checks.ChecksRequested: _checks_requested,
+    scheduler.Evicted: _evicted,
+    scheduler.FlavorScanAdvanced: _verdict,
+    slices.JobSuspended: _suspended,
+    variants.ParentAdmitted: _parent_admitted,
+    variants.ParentDeactivated: _parent_deactivated,
+    variants.ParentEvicted: _parent_evicted,
+    variants.ParentMarked: _marked,
+    variants.ParentReleased: _parent_released,
+    variants.ParentUnmarked: _marked,
+    variants.PreemptionGateClosed: _gate,
+    variants.PreemptionGateOpened: _gate,
+    scheduler.PreemptionIssued: _verdict,
+    scheduler.QuotaReleased: _released,
+    scheduler.QuotaReserved: _reserved,
+    slices.ReclaimablePodsUpdated: _reclaimable,
+    variants.VariantActivated: _activated,
+    variants.VariantCreated: _variant_created,
+    variants.VariantDeactivated: _activated,
+    variants.VariantDeleted: _variant_deleted,
+    variants.VariantPodsReady: _variant_ready,
+    variants.VariantPodsReclaimed: _variant_reclaimed,
+    variants.VariantStopped: _variant_stopped,
+    variants.VariantUpdated: _variant_updated,
+    slices.WorkloadCreated: _created,
+    scheduler.WorkloadDeactivated: _failed,
+    slices.WorkloadDeleted: _gone,
+    slices.WorkloadFinished: _gone,
+    scheduler.WorkloadSliceReplaced: _gone,
+    slices.WorkloadPodsReady: _pods_ready,
+    slices.WorkloadStopped: _stopped,
+    slices.WorkloadUpdated: _updated,
+    scheduler.WorkloadsParked: _parked,
 }

@@ -3,25 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+from sluice.events import slices, variants
 from sluice.events.base import Event
-from sluice.events.slices import (
-    ReclaimablePodsUpdated,
-    WorkloadCreated,
-    WorkloadDeleted,
-    WorkloadPodsReady,
-    WorkloadStopped,
-    WorkloadUpdated,
-)
-from sluice.events.variants import (
-    VariantActivated,
-    VariantCreated,
-    VariantDeactivated,
-    VariantDeleted,
-    VariantPodsReady,
-    VariantPodsReclaimed,
-    VariantStopped,
-    VariantUpdated,
-)
 
 
 def as_workload_event(event: Event) -> Event:
@@ -30,9 +13,9 @@ def as_workload_event(event: Event) -> Event:
     return event if translate is None else translate(event)
 
 
-def updated_as_workload(event: VariantUpdated) -> WorkloadUpdated:
+def updated_as_workload(event: variants.VariantUpdated) -> slices.WorkloadUpdated:
     """Return what an update of a variant says of it as a workload."""
-    return WorkloadUpdated(
+    return slices.WorkloadUpdated(
         cause=event.cause,
         workload=event.workload,
         queue_name=event.queue_name,
@@ -46,20 +29,28 @@ def updated_as_workload(event: VariantUpdated) -> WorkloadUpdated:
     )
 
 
-def _stopped(event: VariantStopped) -> WorkloadStopped:
-    return WorkloadStopped(
+def _stopped(event: variants.VariantStopped) -> slices.WorkloadStopped:
+    return slices.WorkloadStopped(
         cause=event.cause, workload=event.workload, reason=event.reason, message=event.message
     )
 
 
 TRANSLATIONS: dict[type[Event], Callable[[Any], Event]] = {
-    VariantActivated: lambda e: WorkloadUpdated(cause=e.cause, workload=e.workload, active=True),
-    VariantCreated: lambda e: WorkloadCreated(cause=e.cause, workload=e.workload),
-    VariantDeactivated: lambda e: WorkloadUpdated(cause=e.cause, workload=e.workload, active=False),
-    VariantDeleted: lambda e: WorkloadDeleted(cause=e.cause, workload=e.workload),
-    VariantPodsReady: lambda e: WorkloadPodsReady(cause=e.cause, workload=e.workload, ready=e.ready),
-    VariantPodsReclaimed: lambda e: ReclaimablePodsUpdated(cause=e.cause, workload=e.workload, pods=e.pods),
-    VariantStopped: _stopped,
-    VariantUpdated: updated_as_workload,
+    variants.VariantActivated: lambda e: slices.WorkloadUpdated(
+        cause=e.cause, workload=e.workload, active=True
+    ),
+    variants.VariantCreated: lambda e: slices.WorkloadCreated(cause=e.cause, workload=e.workload),
+    variants.VariantDeactivated: lambda e: slices.WorkloadUpdated(
+        cause=e.cause, workload=e.workload, active=False
+    ),
+    variants.VariantDeleted: lambda e: slices.WorkloadDeleted(cause=e.cause, workload=e.workload),
+    variants.VariantPodsReady: lambda e: slices.WorkloadPodsReady(
+        cause=e.cause, workload=e.workload, ready=e.ready
+    ),
+    variants.VariantPodsReclaimed: lambda e: slices.ReclaimablePodsUpdated(
+        cause=e.cause, workload=e.workload, pods=e.pods
+    ),
+    variants.VariantStopped: _stopped,
+    variants.VariantUpdated: updated_as_workload,
 }
 """Events of variants, and what makes the same event of a workload of each."""

@@ -15,21 +15,10 @@ from sluice.core.slices.state import Phase, Stop
 from sluice.core.slices.state import State as SliceState
 from sluice.core.workload.reasons import JOB_DELETED, NO_MATCHING_WORKLOAD
 from sluice.core.world.workload import Workload
+from sluice.events import slices
 from sluice.events.base import Event, JobKey, Micros, WorkloadKey
 from sluice.events.codec import CloudEvent, CommitDecodeError, decode_commit, decode_message
 from sluice.events.ids import seq_of
-from sluice.events.slices import (
-    WRITER,
-    JobClaimed,
-    JobReference,
-    JobResized,
-    JobResumed,
-    JobSuspended,
-    WorkloadDeleted,
-    WorkloadFinished,
-    WorkloadPodsReady,
-    WorkloadStopped,
-)
 from sluice.log.contract import Entry
 from sluice.protocol.subjects import presence_suffix, untoken
 from sluice.replay.source.source import Source
@@ -76,17 +65,17 @@ class Executors:
                     found[job.dispatched or job.record.key] = _FOR_GOOD[reasons[job.stop]]
             self._present.update(state.executors)
         marks = {reason.encode() for reason in _FOR_GOOD} | {key.encode() for key in found}
-        for entries in self._source.read(first, self._seq, (WRITER, "presence.agent.*")):
+        for entries in self._source.read(first, self._seq, (slices.WRITER, "presence.agent.*")):
             for entry in entries:
-                if entry.suffix != WRITER:
+                if entry.suffix != slices.WRITER:
                     self._appear(entry)
                     continue
                 for event, _ in _events(entry, marks):
                     match event:
-                        case JobSuspended(workload=key, reason=reason) if reason in _FOR_GOOD:
+                        case slices.JobSuspended(workload=key, reason=reason) if reason in _FOR_GOOD:
                             found[key] = _FOR_GOOD[reason]
                             marks.add(key.encode())
-                        case WorkloadStopped() | WorkloadDeleted() | WorkloadFinished():
+                        case slices.WorkloadStopped() | slices.WorkloadDeleted() | slices.WorkloadFinished():
                             found.pop(event.workload, None)
         return found
 
@@ -116,7 +105,7 @@ class Executors:
             self._claims[job.key] = self._claim(job)
         return self._claims[job.key]
 
-    def _claim(self, reference: JobReference) -> Claim | None:
+    def _claim(self, reference: slices.JobReference) -> Claim | None:
         """Read on from the job's beginning, or from the snapshot; of commits only those that name it."""
         state, first = self._stored
         found: Claim | None = None
@@ -131,19 +120,19 @@ class Executors:
                 found = Claim(known.executor)
         first = max(first, seq_of(reference.uid))
         marks |= {key.encode() for key in mine}
-        for entries in self._source.read(min(first, self._seq), self._seq, (WRITER,)):
+        for entries in self._source.read(min(first, self._seq), self._seq, (slices.WRITER,)):
             for event, at in (pair for entry in entries for pair in _events(entry, marks)):
                 match event:
-                    case JobResumed(job=reference.key) | JobResized(job=reference.key):
+                    case slices.JobResumed(job=reference.key) | slices.JobResized(job=reference.key):
                         mine.add(event.workload)
                         marks.add(event.workload.encode())
                         if event.attempt != attempt:
                             found, attempt = None, event.attempt
-                    case JobClaimed(job=reference.key, executor=executor):
+                    case slices.JobClaimed(job=reference.key, executor=executor):
                         found = Claim(executor, at)
-                    case WorkloadStopped() if event.workload in mine:
+                    case slices.WorkloadStopped() if event.workload in mine:
                         found = None
-                    case WorkloadPodsReady(ready=True) if event.workload in mine and found is None:
+                    case slices.WorkloadPodsReady(ready=True) if event.workload in mine and found is None:
                         found = Claim("", at)
         return found
 

@@ -13,28 +13,9 @@ from sluice.core.workload.reasons import ADMISSION_CHECK, PREEMPTED
 from sluice.core.world.activity import CHECK_INACTIVE, is_asked_by, why_inactive
 from sluice.core.world.inadmissible import why_reservation_ends
 from sluice.core.world.workload import Workload
+from sluice.events import checks, scheduler, slices
 from sluice.events.base import Micros, WorkloadKey
-from sluice.events.checks import (
-    ChecksPending,
-    ChecksReady,
-    ChecksRejected,
-    ChecksRequested,
-    ChecksRetry,
-    CheckStateChanged,
-    ChecksWithdrawn,
-)
 from sluice.events.codec import rfc3339
-from sluice.events.scheduler import (
-    Admitted,
-    Evicted,
-    PendingReasonChanged,
-    QuotaReleased,
-    QuotaReserved,
-    RequeueBackoffStarted,
-    WorkloadDeactivated,
-    WorkloadSliceReplaced,
-)
-from sluice.events.slices import WorkloadDeleted, WorkloadFinished, WorkloadUpdated
 
 from .observer import Observer, hears
 
@@ -52,7 +33,7 @@ class ApprovalObserver(Observer):
         """Of those, who gave it up in this step, not because of an eviction."""
 
     @hears
-    def _ready(self, state: SchedulerState, event: ChecksReady) -> None:
+    def _ready(self, state: SchedulerState, event: checks.ChecksReady) -> None:
         if _current(state, event) is not None:
             self.approved[event.workload] = None
 
@@ -60,24 +41,24 @@ class ApprovalObserver(Observer):
     def _over(
         self,
         _: SchedulerState,
-        event: Admitted
-        | ChecksPending
-        | ChecksRejected
-        | ChecksRetry
-        | Evicted
-        | WorkloadDeleted
-        | WorkloadFinished,
+        event: scheduler.Admitted
+        | checks.ChecksPending
+        | checks.ChecksRejected
+        | checks.ChecksRetry
+        | scheduler.Evicted
+        | slices.WorkloadDeleted
+        | slices.WorkloadFinished,
     ) -> None:
         self.approved.pop(event.workload, None)
 
     @hears
-    def _released(self, _: SchedulerState, event: QuotaReleased) -> None:
+    def _released(self, _: SchedulerState, event: scheduler.QuotaReleased) -> None:
         if event.workload in self.approved:
             del self.approved[event.workload]
             self.given_up[event.workload] = None
 
     @hears
-    def _said(self, state: SchedulerState, event: PendingReasonChanged) -> Iterator[str]:
+    def _said(self, state: SchedulerState, event: scheduler.PendingReasonChanged) -> Iterator[str]:
         for key in event.workloads if event.reason == SUSPENDED else ():
             workload = state.world.workloads.get(key)
             if key not in self.given_up or workload is None:
@@ -104,7 +85,7 @@ class RetryObserver(Observer):
         self.until: dict[WorkloadKey, Micros] = {}
 
     @hears
-    def _retry(self, state: SchedulerState, event: ChecksRetry) -> None:
+    def _retry(self, state: SchedulerState, event: checks.ChecksRetry) -> None:
         workload = _current(state, event)
         if (
             workload is not None
@@ -115,14 +96,14 @@ class RetryObserver(Observer):
             self.until[event.workload] = max(event.requeue_at, self.until.get(event.workload, 0))
 
     @hears
-    def _ready(self, state: SchedulerState, event: ChecksReady) -> None:
+    def _ready(self, state: SchedulerState, event: checks.ChecksReady) -> None:
         # Who asked for the delay was taken from the queue before anybody acted on it: `retry-stands`.
         workload = _current(state, event)
         if workload is not None and workload.assignment is not None and workload.evicted_at is None:
             self.until.pop(event.workload, None)
 
     @hears
-    def _evicted(self, _: SchedulerState, event: Evicted) -> None:
+    def _evicted(self, _: SchedulerState, event: scheduler.Evicted) -> None:
         # What ends for another reason begins anew when that is over.
         if event.reason not in (ADMISSION_CHECK, PREEMPTED):
             self.until.pop(event.workload, None)
@@ -131,17 +112,21 @@ class RetryObserver(Observer):
     def _over(
         self,
         _: SchedulerState,
-        event: ChecksPending | ChecksRejected | WorkloadDeactivated | WorkloadDeleted | WorkloadFinished,
+        event: checks.ChecksPending
+        | checks.ChecksRejected
+        | scheduler.WorkloadDeactivated
+        | slices.WorkloadDeleted
+        | slices.WorkloadFinished,
     ) -> None:
         self.until.pop(event.workload, None)
 
     @hears
-    def _updated(self, _: SchedulerState, event: WorkloadUpdated) -> None:
+    def _updated(self, _: SchedulerState, event: slices.WorkloadUpdated) -> None:
         if event.active is not None:
             self.until.pop(event.workload, None)
 
     @hears
-    def _reserved(self, state: SchedulerState, event: QuotaReserved) -> Iterator[str]:
+    def _reserved(self, state: SchedulerState, event: scheduler.QuotaReserved) -> Iterator[str]:
         until = self.until.pop(event.workload, None)
         workload = state.world.workloads.get(event.workload)
         at = workload.reserved_at if workload is not None else None
@@ -160,15 +145,15 @@ class HeldBackObserver(Observer):
         self.until: dict[WorkloadKey, Micros] = {}
 
     @hears
-    def _began(self, _: SchedulerState, event: RequeueBackoffStarted) -> None:
+    def _began(self, _: SchedulerState, event: scheduler.RequeueBackoffStarted) -> None:
         self.until[event.workload] = event.requeue_at
 
     @hears
-    def _over(self, _: SchedulerState, event: WorkloadDeleted | WorkloadFinished) -> None:
+    def _over(self, _: SchedulerState, event: slices.WorkloadDeleted | slices.WorkloadFinished) -> None:
         self.until.pop(event.workload, None)
 
     @hears
-    def _reserved(self, state: SchedulerState, event: QuotaReserved) -> Iterator[str]:
+    def _reserved(self, state: SchedulerState, event: scheduler.QuotaReserved) -> Iterator[str]:
         until, workload = self.until.pop(event.workload, None), state.world.workloads.get(event.workload)
         at = None if workload is None else workload.reserved_at
         if until is not None and at is not None and at < until:
@@ -186,14 +171,14 @@ class SentBackObserver(Observer):
         """Workload -> of which attempt, and the checks that have said Retry of it and concern it still."""
 
     @hears
-    def _retry(self, state: State, event: ChecksRetry) -> None:
+    def _retry(self, state: State, event: checks.ChecksRetry) -> None:
         tracked = state.workloads.get(event.workload)
         live = tracked.reservation if tracked is not None else None
         if live is not None and event.attempt == live.attempt:
             self.asked[event.workload] = (event.attempt, dict.fromkeys(event.checks))
 
     @hears
-    def _requested(self, state: State, event: ChecksRequested) -> None:
+    def _requested(self, state: State, event: checks.ChecksRequested) -> None:
         attempt, asked = self.asked.get(event.workload, (0, {}))
         tracked = state.workloads.get(event.workload)
         if tracked is not None and event.attempt == attempt:
@@ -203,14 +188,16 @@ class SentBackObserver(Observer):
             self.asked[event.workload] = (attempt, dict.fromkeys(stand))
 
     @hears
-    def _taken_back(self, _: State, event: ChecksReady | ChecksPending) -> Iterator[str]:
+    def _taken_back(self, _: State, event: checks.ChecksReady | checks.ChecksPending) -> Iterator[str]:
         attempt, asked = self.asked.get(event.workload, (0, {}))
         if asked and event.attempt == attempt:
             said = f"{', '.join(asked)} had said Retry of attempt {attempt}"
             yield f"{event.workload}: {type(event).__name__}, but {said}"
 
     @hears
-    def _over(self, _: State, event: ChecksWithdrawn | WorkloadDeleted | WorkloadFinished) -> None:
+    def _over(
+        self, _: State, event: checks.ChecksWithdrawn | slices.WorkloadDeleted | slices.WorkloadFinished
+    ) -> None:
         self.asked.pop(event.workload, None)
 
 
@@ -225,11 +212,11 @@ class AdditionsObserver(Observer):
         """Admitted, and no check has said otherwise since: that may have come first."""
 
     @hears
-    def _admitted(self, _: SchedulerState, event: Admitted) -> None:
+    def _admitted(self, _: SchedulerState, event: scheduler.Admitted) -> None:
         self.running[event.workload] = None
 
     @hears
-    def _said(self, state: SchedulerState, event: CheckStateChanged) -> Iterator[str]:
+    def _said(self, state: SchedulerState, event: checks.CheckStateChanged) -> Iterator[str]:
         if event.state != READY and event.workload in self.running:
             del self.running[event.workload]
             workload = state.world.workloads.get(event.workload)
@@ -242,12 +229,15 @@ class AdditionsObserver(Observer):
     def _over(
         self,
         _: SchedulerState,
-        event: QuotaReleased | WorkloadSliceReplaced | WorkloadDeleted | WorkloadFinished,
+        event: scheduler.QuotaReleased
+        | scheduler.WorkloadSliceReplaced
+        | slices.WorkloadDeleted
+        | slices.WorkloadFinished,
     ) -> None:
         self.running.pop(event.workload, None)
 
 
-def _current(state: SchedulerState, event: ChecksReady | ChecksRetry) -> Workload | None:
+def _current(state: SchedulerState, event: checks.ChecksReady | checks.ChecksRetry) -> Workload | None:
     """Return the workload if the event is about its latest reservation."""
     workload = state.world.workloads.get(event.workload)
     return workload if workload is not None and event.attempt in (0, workload.reservations) else None

@@ -14,25 +14,8 @@ from sluice.core.slices.state import Job, State, Todo
 from sluice.core.slices.submission import Submission, template_digest
 from sluice.core.workload.charges import counts
 from sluice.core.workload.reasons import NO_MATCHING_WORKLOAD
+from sluice.events import scheduler, slices, variants
 from sluice.events.base import JobKey, PodSet, WorkloadKey
-from sluice.events.scheduler import (
-    Evicted,
-    QuotaReleased,
-    QuotaReserved,
-    WorkloadSliceReplaced,
-    WorkloadSliceWithdrawn,
-)
-from sluice.events.slices import (
-    JobResumed,
-    JobSuspended,
-    WorkloadCreated,
-    WorkloadDeleted,
-    WorkloadFinished,
-    WorkloadRecord,
-    WorkloadStopped,
-    WorkloadUpdated,
-)
-from sluice.events.variants import ParentAdmitted, ParentEvicted, ParentReleased
 
 from .observer import Observer, hears
 
@@ -43,7 +26,7 @@ class Kept:
 
     job: JobKey
     uid: str
-    record: WorkloadRecord
+    record: slices.WorkloadRecord
     manifest: bytes | Inbound
 
 
@@ -62,14 +45,14 @@ class KeptReservationObserver(Observer):
         """How often its pods were changed in place."""
 
     @hears
-    def _reserved(self, state: State, event: QuotaReserved) -> None:
+    def _reserved(self, state: State, event: scheduler.QuotaReserved) -> None:
         job = state.by_workload.get(event.workload)
         if job is None or job.record.key != event.workload:
             return
         if job.todo is not Todo.RECREATE or self._is_for(state, job, event):
             self.waiting[event.workload] = Kept(job.key, job.uid, job.record, _manifest(state, job))
 
-    def _is_for(self, state: State, job: Job, event: QuotaReserved) -> bool:
+    def _is_for(self, state: State, job: Job, event: scheduler.QuotaReserved) -> bool:
         """Is the quota for what the job asks for now, as far as the slice-aggregator knows?"""
         if state.limits_used or event.observed_generation != self.changes.get(event.workload, 0):
             return False
@@ -80,17 +63,21 @@ class KeptReservationObserver(Observer):
     def _over(
         self,
         _: State,
-        event: JobResumed | Evicted | QuotaReleased | WorkloadFinished | WorkloadSliceWithdrawn,
+        event: slices.JobResumed
+        | scheduler.Evicted
+        | scheduler.QuotaReleased
+        | slices.WorkloadFinished
+        | scheduler.WorkloadSliceWithdrawn,
     ) -> None:
         self.waiting.pop(event.workload, None)
 
     @hears
-    def _replaced(self, _: State, event: WorkloadSliceReplaced) -> None:
+    def _replaced(self, _: State, event: scheduler.WorkloadSliceReplaced) -> None:
         self.waiting.pop(event.workload, None)
         self.waiting.pop(event.by, None)
 
     @hears
-    def _updated(self, state: State, event: WorkloadUpdated) -> None:
+    def _updated(self, state: State, event: slices.WorkloadUpdated) -> None:
         if event.pod_sets is not None:
             self.changes[event.workload] = self.changes.get(event.workload, 0) + 1
         kept, job = self.waiting.get(event.workload), state.by_workload.get(event.workload)
@@ -98,7 +85,7 @@ class KeptReservationObserver(Observer):
             kept.record, kept.manifest = job.record, _manifest(state, job)
 
     @hears
-    def _deleted(self, state: State, event: WorkloadDeleted) -> Iterator[str]:
+    def _deleted(self, state: State, event: slices.WorkloadDeleted) -> Iterator[str]:
         kept = self.waiting.pop(event.workload, None)
         self.changes.pop(event.workload, None)
         job = state.jobs.get(kept.job) if kept is not None else None
@@ -115,7 +102,7 @@ class KeptReservationObserver(Observer):
             yield f"{old.key} had quota and is exchanged for {new.key}, which asks for the same"
 
 
-def _reserved_for(record: WorkloadRecord) -> bytes:
+def _reserved_for(record: slices.WorkloadRecord) -> bytes:
     """Return what of a workload quota is reserved for; as bytes, since what was read has lists for tuples."""
     constraints = (record.cannot_preempt, record.cannot_borrow, record.allowed_flavors)
     return msgspec.json.encode((record.queue_name, record.pod_sets, record.preemption_gates, constraints))
@@ -145,13 +132,15 @@ class KeptWorkloadObserver(Observer):
     decider = SliceAggregator
 
     def __init__(self) -> None:
-        self.leaving: dict[WorkloadKey, tuple[JobKey, str, WorkloadRecord]] = {}
+        self.leaving: dict[WorkloadKey, tuple[JobKey, str, slices.WorkloadRecord]] = {}
         """Workload that is to give its quota up -> its job, which one of that name, and what it is."""
         self.exchanged: set[JobKey] = set()
         """Told to stop for another workload, or about to be exchanged since before it was evicted."""
 
     @hears
-    def _evicted(self, state: State, event: Evicted | ParentEvicted | WorkloadStopped) -> None:
+    def _evicted(
+        self, state: State, event: scheduler.Evicted | variants.ParentEvicted | slices.WorkloadStopped
+    ) -> None:
         job = state.by_workload.get(event.workload)
         if job is None or job.record.key != event.workload or not job.reserved:
             return
@@ -160,7 +149,7 @@ class KeptWorkloadObserver(Observer):
             self.exchanged.add(job.key)
 
     @hears
-    def _suspended(self, _: State, event: JobSuspended) -> None:
+    def _suspended(self, _: State, event: slices.JobSuspended) -> None:
         if event.reason == NO_MATCHING_WORKLOAD:
             self.exchanged.add(event.job)
 
@@ -168,20 +157,24 @@ class KeptWorkloadObserver(Observer):
     def _over(
         self,
         _: State,
-        event: QuotaReleased | ParentReleased | QuotaReserved | ParentAdmitted | WorkloadFinished,
+        event: scheduler.QuotaReleased
+        | variants.ParentReleased
+        | scheduler.QuotaReserved
+        | variants.ParentAdmitted
+        | slices.WorkloadFinished,
     ) -> None:
         self.leaving.pop(event.workload, None)
 
     @hears
-    def _replaced(self, _: State, event: WorkloadSliceReplaced) -> None:
+    def _replaced(self, _: State, event: scheduler.WorkloadSliceReplaced) -> None:
         self.leaving.pop(event.workload, None)
 
     @hears
-    def _resumed(self, _: State, event: JobResumed) -> None:
+    def _resumed(self, _: State, event: slices.JobResumed) -> None:
         self.exchanged.discard(event.job)
 
     @hears
-    def _deleted(self, state: State, event: WorkloadDeleted) -> Iterator[str]:
+    def _deleted(self, state: State, event: slices.WorkloadDeleted) -> Iterator[str]:
         found = self.leaving.pop(event.workload, None)
         if found is None:
             return
@@ -193,7 +186,7 @@ class KeptWorkloadObserver(Observer):
             yield f"{event.workload} has quota still and is exchanged for {now.record.key}"
 
     @hears
-    def _updated(self, state: State, event: WorkloadUpdated) -> None:
+    def _updated(self, state: State, event: slices.WorkloadUpdated) -> None:
         found, job = self.leaving.get(event.workload), state.by_workload.get(event.workload)
         if found is not None and job is not None and job.record.key == event.workload:
             self.leaving[event.workload] = (*found[:2], job.record)
@@ -206,11 +199,11 @@ class CompletionsObserver(Observer):
     decider = SliceAggregator
 
     @hears
-    def _created(self, state: State, event: WorkloadCreated) -> Iterable[str]:
+    def _created(self, state: State, event: slices.WorkloadCreated) -> Iterable[str]:
         return _too_many(state, event.workload.key, event.workload.pod_sets)
 
     @hears
-    def _updated(self, state: State, event: WorkloadUpdated) -> Iterable[str]:
+    def _updated(self, state: State, event: slices.WorkloadUpdated) -> Iterable[str]:
         return () if event.pod_sets is None else _too_many(state, event.workload, event.pod_sets)
 
 
@@ -235,13 +228,13 @@ class PriorityObserver(Observer):
         """Uid of a job -> the class that it names, and the priority that it has had since."""
 
     @hears
-    def _created(self, _: State, event: WorkloadCreated) -> Iterator[str]:
+    def _created(self, _: State, event: slices.WorkloadCreated) -> Iterator[str]:
         record = event.workload
         if record.job is not None:
             yield from self._has(record.key, record.job.uid, record.priority_class, record.priority)
 
     @hears
-    def _updated(self, state: State, event: WorkloadUpdated) -> Iterator[str]:
+    def _updated(self, state: State, event: slices.WorkloadUpdated) -> Iterator[str]:
         job = state.by_workload.get(event.workload)
         if job is None or (event.priority is None and event.priority_class is None):
             return
@@ -255,7 +248,7 @@ class PriorityObserver(Observer):
             yield f"{key} has priority {value} instead of {before[1]}, its job names {priority_class} still"
 
     @hears
-    def _over(self, state: State, event: WorkloadDeleted | WorkloadFinished) -> None:
+    def _over(self, state: State, event: slices.WorkloadDeleted | slices.WorkloadFinished) -> None:
         if event.workload not in state.by_workload and len(self.named) > 2 * len(state.jobs) + 1_000:
             live = {job.uid: None for job in state.jobs.values()}
             self.named = {uid: had for uid, had in self.named.items() if uid in live}

@@ -5,18 +5,9 @@ from collections.abc import Iterator
 from sluice.core.scheduler.decider import Scheduler
 from sluice.core.scheduler.state import SchedulerState
 from sluice.core.world.preemption_history import IN_VAIN, actor
+from sluice.events import checks, scheduler, slices
 from sluice.events.base import WorkloadKey
-from sluice.events.checks import AdmissionCheckStatusChanged
 from sluice.events.config import ObjectApplied, ObjectDeleted
-from sluice.events.scheduler import Preempted, QuotaReleased, QuotaReserved
-from sluice.events.slices import (
-    ReclaimablePodsUpdated,
-    WorkloadCreated,
-    WorkloadDeleted,
-    WorkloadFinished,
-    WorkloadStopped,
-    WorkloadUpdated,
-)
 
 from .observer import Observer, hears
 
@@ -48,14 +39,14 @@ class CircleObserver(Observer):
     def _input(
         self,
         _: SchedulerState,
-        _event: AdmissionCheckStatusChanged
+        _event: checks.AdmissionCheckStatusChanged
         | ObjectApplied
         | ObjectDeleted
-        | ReclaimablePodsUpdated
-        | WorkloadCreated
-        | WorkloadDeleted
-        | WorkloadFinished
-        | WorkloadUpdated,
+        | slices.ReclaimablePodsUpdated
+        | slices.WorkloadCreated
+        | slices.WorkloadDeleted
+        | slices.WorkloadFinished
+        | slices.WorkloadUpdated,
     ) -> None:
         self._forget()
 
@@ -66,13 +57,13 @@ class CircleObserver(Observer):
             self._by.clear()
 
     @hears
-    def _stopped(self, state: SchedulerState, event: WorkloadStopped) -> None:
+    def _stopped(self, state: SchedulerState, event: slices.WorkloadStopped) -> None:
         workload = state.world.workloads.get(event.workload)
         if workload is not None and workload.assignment is not None and workload.evicted_at is None:
             self._forget()
 
     @hears
-    def _reserved(self, state: SchedulerState, event: QuotaReserved) -> None:
+    def _reserved(self, state: SchedulerState, event: scheduler.QuotaReserved) -> None:
         """What it has preempted for was not in vain, unless it has the quota on a promise only (AC6)."""
         workload = state.world.workloads.get(event.workload)
         if self._vain and workload is not None and not event.preemptions_pending:
@@ -80,11 +71,11 @@ class CircleObserver(Observer):
             self._vain = {pair: times for pair, times in self._vain.items() if pair[0] != key}
 
     @hears
-    def _released(self, _: SchedulerState, _event: QuotaReleased) -> None:
+    def _released(self, _: SchedulerState, _event: scheduler.QuotaReleased) -> None:
         self._at_once.clear()
 
     @hears
-    def _preempted(self, state: SchedulerState, event: Preempted) -> Iterator[str]:
+    def _preempted(self, state: SchedulerState, event: scheduler.Preempted) -> Iterator[str]:
         preemptor = state.world.workloads.get(event.preemptor)
         victim = state.world.workloads.get(event.workload)
         if preemptor is None or victim is None:

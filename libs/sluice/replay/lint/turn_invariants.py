@@ -9,19 +9,9 @@ from sluice.core.scheduler.state import SchedulerState
 from sluice.core.workload.pending_reasons import ADMISSION_GATED
 from sluice.core.world.preemption_turns import goes_first
 from sluice.core.world.variants import MAY_PREEMPT, has_passed, siblings
+from sluice.events import checks, scheduler, slices, variants
 from sluice.events.base import WorkloadKey
-from sluice.events.checks import ChecksReady
 from sluice.events.config import ObjectApplied, ObjectDeleted
-from sluice.events.scheduler import (
-    Evicted,
-    PreemptionIssued,
-    PreemptionWaitEnded,
-    QuotaReleased,
-    QuotaReserved,
-    WorkloadsParked,
-)
-from sluice.events.slices import ReclaimablePodsUpdated
-from sluice.events.variants import PreemptionGateClosed, VariantDeactivated, VariantUpdated
 
 from .observer import Observer, hears
 
@@ -41,18 +31,18 @@ class TurnObserver(Observer):
         """Those that have preempted -> for whom they wait, while nothing else has happened to them."""
 
     @hears
-    def _preempts(self, _: SchedulerState, event: PreemptionIssued) -> None:
+    def _preempts(self, _: SchedulerState, event: scheduler.PreemptionIssued) -> None:
         self.preempting[event.workload] = event.victims
 
     @hears
     def _waits_no_more(
         self,
         state: SchedulerState,
-        event: PreemptionWaitEnded
-        | VariantDeactivated
-        | VariantUpdated
-        | QuotaReleased
-        | ReclaimablePodsUpdated,
+        event: scheduler.PreemptionWaitEnded
+        | variants.VariantDeactivated
+        | variants.VariantUpdated
+        | scheduler.QuotaReleased
+        | slices.ReclaimablePodsUpdated,
     ) -> None:
         self._forget(state, event.workload)
 
@@ -61,12 +51,12 @@ class TurnObserver(Observer):
         self.preempting.clear()
 
     @hears
-    def _turn_ends(self, _: SchedulerState, event: PreemptionGateClosed) -> None:
+    def _turn_ends(self, _: SchedulerState, event: variants.PreemptionGateClosed) -> None:
         if not event.spent:
             self.preempting.pop(event.workload, None)
 
     @hears
-    def _parked(self, state: SchedulerState, event: WorkloadsParked) -> Iterator[str]:
+    def _parked(self, state: SchedulerState, event: scheduler.WorkloadsParked) -> Iterator[str]:
         workloads = state.world.workloads
         for key in event.workloads:
             victims = self.preempting.pop(key, None)
@@ -88,7 +78,7 @@ class TurnObserver(Observer):
             self.preempting.pop(other.key, None)
 
     @hears
-    def _reserved(self, state: SchedulerState, event: QuotaReserved) -> Iterator[str]:
+    def _reserved(self, state: SchedulerState, event: scheduler.QuotaReserved) -> Iterator[str]:
         waited_on = event.workload in self.preempting
         self._forget(state, event.workload)
         workload = state.world.workloads.get(event.workload)
@@ -116,7 +106,9 @@ class TargetObserver(Observer):
         """Parent -> after how many steps it was found wrong, and how many variants waited then."""
 
     @hears
-    def _came(self, state: SchedulerState, event: QuotaReserved | Evicted | ChecksReady) -> None:
+    def _came(
+        self, state: SchedulerState, event: scheduler.QuotaReserved | scheduler.Evicted | checks.ChecksReady
+    ) -> None:
         workload = state.world.workloads.get(event.workload)
         if workload is not None and workload.record.parent is not None:
             self.due.setdefault(workload.record.parent, (0, 0))

@@ -9,29 +9,8 @@ from typing import Any
 from sluice.core.timing import MICROS_PER_S
 from sluice.core.workload.charges import charge, counts, shrunk
 from sluice.core.workload.reasons import FLAVOR_MIGRATION
+from sluice.events import scheduler, slices, variants
 from sluice.events.base import Event, Micros, PodSet, PodSetAssignment
-from sluice.events.scheduler import (
-    Admitted,
-    Evicted,
-    Preempted,
-    QuotaReleased,
-    QuotaReserved,
-    WorkloadSliceReplaced,
-)
-from sluice.events.slices import (
-    ReclaimablePodsUpdated,
-    WorkloadCreated,
-    WorkloadDeleted,
-    WorkloadFinished,
-    WorkloadUpdated,
-)
-from sluice.events.variants import (
-    ParentAdmitted,
-    VariantCreated,
-    VariantDeleted,
-    VariantPodsReclaimed,
-    VariantUpdated,
-)
 
 Nominal = Mapping[tuple[str, str, str], int]
 """(queue, flavor, resource) -> nominal quota."""
@@ -122,7 +101,7 @@ class Collector:
     begin: Micros = 0
     end: Micros = 0
     _held: dict[str, _Held] = field(default_factory=dict)
-    _promised: dict[str, QuotaReserved] = field(default_factory=dict)
+    _promised: dict[str, scheduler.QuotaReserved] = field(default_factory=dict)
     """Reservations whose victims still run (AC6): what they have is in use by those, until the admission."""
     _partial: dict[str, Mapping[str, int]] = field(default_factory=dict)
     """Workload that may get fewer pods than it asks for -> how many it asks for: what has ended counts
@@ -148,7 +127,7 @@ class Collector:
             if handler is not None:
                 handler(self, event, at)
 
-    def _created(self, event: WorkloadCreated, at: Micros) -> None:
+    def _created(self, event: slices.WorkloadCreated, at: Micros) -> None:
         record = event.workload
         self.begin = min(self.begin or at, at)
         self._note_sizes(record.key, record.pod_sets)
@@ -161,7 +140,7 @@ class Collector:
         else:
             self._join_line(record.key, record.replaces)
 
-    def _variant(self, event: VariantCreated, _at: Micros) -> None:
+    def _variant(self, event: variants.VariantCreated, _at: Micros) -> None:
         record = event.workload
         self._note_sizes(record.key, record.pod_sets)
         if record.parent is not None:
@@ -179,7 +158,7 @@ class Collector:
         line.append(workload)
         self._lines[workload] = line
 
-    def _admitted(self, event: Admitted | ParentAdmitted, at: Micros) -> None:
+    def _admitted(self, event: scheduler.Admitted | variants.ParentAdmitted, at: Micros) -> None:
         life = self.lives.get(event.workload)
         if life is not None and life.admitted is None:
             life.admitted = at
@@ -190,14 +169,14 @@ class Collector:
         if held is not None:
             held.admitted = True
 
-    def _finished(self, event: WorkloadFinished, at: Micros) -> None:
+    def _finished(self, event: slices.WorkloadFinished, at: Micros) -> None:
         life = self.lives.get(event.workload)
         if life is not None and life.finished is None:
             life.finished = at
             self.end = max(self.end, at)
         self._over(event, at)
 
-    def _over(self, event: WorkloadFinished | WorkloadDeleted, at: Micros) -> None:
+    def _over(self, event: slices.WorkloadFinished | slices.WorkloadDeleted, at: Micros) -> None:
         """A workload is gone, and its variants with it."""
         for key in (event.workload, *self._variants.pop(event.workload, ())):
             self._release(key, at)
@@ -207,17 +186,23 @@ class Collector:
             if line is not None:
                 line.remove(key)
 
-    def _released(self, event: QuotaReleased | VariantDeleted | WorkloadSliceReplaced, at: Micros) -> None:
+    def _released(
+        self,
+        event: scheduler.QuotaReleased | variants.VariantDeleted | scheduler.WorkloadSliceReplaced,
+        at: Micros,
+    ) -> None:
         self._release(event.workload, at)
 
-    def _updated(self, event: WorkloadUpdated | VariantUpdated, at: Micros) -> None:
+    def _updated(self, event: slices.WorkloadUpdated | variants.VariantUpdated, at: Micros) -> None:
         """A slice that shrinks in place gives quota back at once (WS3)."""
         if event.pod_sets is None:
             return
         self._note_sizes(event.workload, event.pod_sets)
         self._changed(event.workload, at, counts(event.pod_sets))
 
-    def _reclaimed(self, event: ReclaimablePodsUpdated | VariantPodsReclaimed, at: Micros) -> None:
+    def _reclaimed(
+        self, event: slices.ReclaimablePodsUpdated | variants.VariantPodsReclaimed, at: Micros
+    ) -> None:
         """Pods that have ended give their quota back while the others run (SC7)."""
         if self.gives_back:
             self._ended[event.workload] = event.pods
@@ -231,13 +216,13 @@ class Collector:
             again.admitted = held.admitted
             self._change(workload, again, at)
 
-    def _evicted(self, event: Evicted, at: Micros) -> None:
+    def _evicted(self, event: scheduler.Evicted, at: Micros) -> None:
         self.evicted[event.reason] = self.evicted.get(event.reason, 0) + 1
         if self.lists:
             self.moments.append(at)
             self.decisions.append(("Evicted", self.name(event.workload), event.reason))
 
-    def _preempted(self, event: Preempted, at: Micros) -> None:
+    def _preempted(self, event: scheduler.Preempted, at: Micros) -> None:
         self.preempted[event.rule] = self.preempted.get(event.rule, 0) + 1
         if self.lists:
             self.moments.append(at)
@@ -252,7 +237,7 @@ class Collector:
         """Return the job of a workload, `job[variant]` for a variant, the workload itself without a job."""
         return self._jobs.get(workload, workload)
 
-    def _reserve(self, event: QuotaReserved, at: Micros) -> None:
+    def _reserve(self, event: scheduler.QuotaReserved, at: Micros) -> None:
         if self.lists:
             flavors = [f"{ps.name}:{r}={ps.flavors.get(r, '')}" for ps in event.pod_sets for r in ps.usage]
             if len(flavors) > 1:
@@ -453,26 +438,26 @@ class Parted:
         return found
 
 
-_MADE = frozenset({WorkloadCreated, VariantCreated})
-_DECIDED = frozenset({Evicted, Preempted, QuotaReserved})
+_MADE = frozenset({slices.WorkloadCreated, variants.VariantCreated})
+_DECIDED = frozenset({scheduler.Evicted, scheduler.Preempted, scheduler.QuotaReserved})
 
 _HANDLERS: dict[type[Event], Callable[[Collector, Any, Micros], None]] = {
-    Admitted: Collector._admitted,
-    Evicted: Collector._evicted,
-    ParentAdmitted: Collector._admitted,
-    Preempted: Collector._preempted,
-    QuotaReleased: Collector._released,
-    QuotaReserved: Collector._reserve,
-    ReclaimablePodsUpdated: Collector._reclaimed,
-    VariantCreated: Collector._variant,
-    VariantDeleted: Collector._released,
-    VariantPodsReclaimed: Collector._reclaimed,
-    VariantUpdated: Collector._updated,
-    WorkloadCreated: Collector._created,
-    WorkloadDeleted: Collector._over,
-    WorkloadFinished: Collector._finished,
-    WorkloadSliceReplaced: Collector._released,
-    WorkloadUpdated: Collector._updated,
+    scheduler.Admitted: Collector._admitted,
+    scheduler.Evicted: Collector._evicted,
+    variants.ParentAdmitted: Collector._admitted,
+    scheduler.Preempted: Collector._preempted,
+    scheduler.QuotaReleased: Collector._released,
+    scheduler.QuotaReserved: Collector._reserve,
+    slices.ReclaimablePodsUpdated: Collector._reclaimed,
+    variants.VariantCreated: Collector._variant,
+    variants.VariantDeleted: Collector._released,
+    variants.VariantPodsReclaimed: Collector._reclaimed,
+    variants.VariantUpdated: Collector._updated,
+    slices.WorkloadCreated: Collector._created,
+    slices.WorkloadDeleted: Collector._over,
+    slices.WorkloadFinished: Collector._finished,
+    scheduler.WorkloadSliceReplaced: Collector._released,
+    slices.WorkloadUpdated: Collector._updated,
 }
 
 

@@ -15,26 +15,7 @@ from sluice.log.errors import EventLogError
 from sluice.log.runtime.alarm import Alarm
 from sluice.protocol.checks import CheckRequest, CheckVerdict
 
-from ._actions import (
-    Action,
-    Answered,
-    AskFate,
-    Call,
-    CallEnd,
-    CallStop,
-    CancelCall,
-    Cancelled,
-    CancelPublish,
-    Change,
-    Failed,
-    Forget,
-    Found,
-    Publication,
-    Publish,
-    Refused,
-    Unanswered,
-    Withdraw,
-)
+from . import _actions
 from ._check import Check, call
 from ._clock import Clock
 from ._desk import Moment
@@ -74,8 +55,8 @@ class Engine:
         self._given: dict[int, Request[Any]] = {}
         """The author's requests, by the machine's number of the attempt."""
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._calls: dict[int, asyncio.Task[CallEnd]] = {}
-        self._sends: dict[int, asyncio.Task[Publication]] = {}
+        self._calls: dict[int, asyncio.Task[_actions.CallEnd]] = {}
+        self._sends: dict[int, asyncio.Task[_actions.Publication]] = {}
         self._watching: set[asyncio.Task[Any]] = set()
         """Calls of watches, until they are cancelled."""
         self._alarm = Alarm(lambda: self._do(self._machine.tick(self._moment())), clock.call_at)
@@ -145,31 +126,31 @@ class Engine:
     def _moment(self) -> Moment:
         return Moment(self.clock.now(), self.clock.wall())
 
-    def _do(self, actions: Iterable[Action]) -> None:
+    def _do(self, actions: Iterable[_actions.Action]) -> None:
         for action in actions:
             match action:
-                case Call():
+                case _actions.Call():
                     self._begin_call(action)
-                case CancelCall(number):
+                case _actions.CancelCall(number):
                     self._watching.discard(self._calls[number])
                     self._calls[number].cancel()
-                case Publish(number):
+                case _actions.Publish(number):
                     self._sends[number] = self._begin(self._publish(action), action.ident)
                     self._sends[number].add_done_callback(partial(self._published, number))
-                case CancelPublish(number):
+                case _actions.CancelPublish(number):
                     if (task := self._sends.get(number)) is not None:
                         task.cancel()
-                case CallStop():
+                case _actions.CallStop():
                     self._begin(self._stop(action), f"{action.attempt}-end")
-                case AskFate():
+                case _actions.AskFate():
                     self._begin(self._ask_fate(action), f"{action.key}-settle")
-                case Change(number, request):
+                case _actions.Change(number, request):
                     if (given := self._given.get(number)) is not None:
                         given.raw = request
-                case Withdraw(number):
+                case _actions.Withdraw(number):
                     if (given := self._given.get(number)) is not None:
                         given.withdrawn = True
-                case Forget(number):
+                case _actions.Forget(number):
                     self._given.pop(number, None)
         self._alarm.set(self._machine.deadline)
         self._moved.set()
@@ -193,14 +174,14 @@ class Engine:
                 self._given[attempt] = _made(request, check)
         return self._given.get(attempt)
 
-    def _begin_call(self, action: Call) -> None:
+    def _begin_call(self, action: _actions.Call) -> None:
         task = self._begin(self._answer(action), f"{action.request.workload.name}-{action.attempt}")
         self._calls[action.call] = task
         if action.watching:
             self._watching.add(task)
         task.add_done_callback(partial(self._call_ended, action.call))
 
-    async def _answer(self, action: Call) -> CallEnd:
+    async def _answer(self, action: _actions.Call) -> _actions.CallEnd:
         """Call the function that is due."""
         request = action.request
         structlog.contextvars.bind_contextvars(
@@ -210,34 +191,36 @@ class Engine:
         )
         check, began = self._find(request), self.clock.now()
         if check is None:
-            return Failed(f"controller {self.app.name!r} has no function for check {request.check!r}")
+            return _actions.Failed(
+                f"controller {self.app.name!r} has no function for check {request.check!r}"
+            )
         try:
             fresh = _made(request, check)
         except ParametersError as error:
-            return Failed(str(error))
+            return _actions.Failed(str(error))
         given = self._given.setdefault(action.attempt, fresh)
         given.parameters = fresh.parameters
         function: Any = check.watcher if action.watching else check.function
         self.numbers.calls += 1
         try:
             result = await call(function, given)
-            return Answered(None if action.watching and result is None else checked(result))
+            return _actions.Answered(None if action.watching and result is None else checked(result))
         except (asyncio.CancelledError, GeneratorExit):
             raise
         except BaseException as error:
             # Also what would end a process: it is an author's who raises it here, of one request.
             if not action.failures:
                 log.exception("check failed")
-            return Failed(str(error) if isinstance(error, VerdictError) else told(error))
+            return _actions.Failed(str(error) if isinstance(error, VerdictError) else told(error))
         finally:
             self.numbers.call_seconds += self.clock.now() - began
 
-    def _call_ended(self, number: int, task: asyncio.Task[CallEnd]) -> None:
+    def _call_ended(self, number: int, task: asyncio.Task[_actions.CallEnd]) -> None:
         del self._calls[number]
         self._watching.discard(task)
         self._do(self._machine.call_ended(number, _end_of(task), self._moment()))
 
-    async def _stop(self, action: CallStop) -> None:
+    async def _stop(self, action: _actions.CallStop) -> None:
         check, released = self._find(action.request), True
         given = self._give(action.attempt, action.request, check)
         if check is not None and check.stopper is not None and given is not None:
@@ -254,25 +237,25 @@ class Engine:
 
     # the log
 
-    async def _publish(self, action: Publish) -> Publication:
+    async def _publish(self, action: _actions.Publish) -> _actions.Publication:
         try:
             stored = await self._send(action.ident, action.verdict, action.recheck_after_s)
         except RefusedError as error:
-            return Refused(told(error))
+            return _actions.Refused(told(error))
         except (EventLogError, ConnectionError, TimeoutError) as error:
             log.info("verdict not acknowledged", id=action.ident, error=told(error))
-            return Unanswered()
+            return _actions.Unanswered()
         except Exception as error:
             log.exception("verdict cannot be published", id=action.ident)
-            return Refused(told(error))
-        return Found(stored.seq, stored.verdict)
+            return _actions.Refused(told(error))
+        return _actions.Found(stored.seq, stored.verdict)
 
-    def _published(self, number: int, task: asyncio.Task[Publication]) -> None:
+    def _published(self, number: int, task: asyncio.Task[_actions.Publication]) -> None:
         del self._sends[number]
         if not task.cancelled():
             self._do(self._machine.published(number, task.result(), self._moment()))
 
-    async def _ask_fate(self, action: AskFate) -> None:
+    async def _ask_fate(self, action: _actions.AskFate) -> None:
         unheard: bool | str = False
         try:
             unheard = await self._unheard(action.key, action.said)
@@ -287,12 +270,12 @@ def _made(request: CheckRequest, check: Check) -> Request[Any]:
     return Request(request, decode_parameters(request.parameters_spec, check.parameters))
 
 
-def _end_of(task: asyncio.Task[CallEnd]) -> CallEnd:
+def _end_of(task: asyncio.Task[_actions.CallEnd]) -> _actions.CallEnd:
     """Return how a call ended, also if it is the engine's own code that has failed."""
     if task.cancelled():
-        return Cancelled()
+        return _actions.Cancelled()
     error = task.exception()
-    return task.result() if error is None else Failed(told(error))
+    return task.result() if error is None else _actions.Failed(told(error))
 
 
 __all__ = ["Engine", "Send", "Unheard"]

@@ -14,19 +14,7 @@ import structlog
 
 from sluice.protocol.checks import CheckRequest
 
-from ._actions import (
-    Action,
-    Answered,
-    AskFate,
-    Call,
-    CallEnd,
-    CancelCall,
-    Cancelled,
-    Change,
-    Failed,
-    Publication,
-    Withdraw,
-)
+from . import _actions
 from ._desk import Desk, Moment
 from ._endings import Endings
 from ._failures import readable, told
@@ -80,7 +68,7 @@ class Machine:
 
     def told(
         self, key: str, request: CheckRequest | None, moment: Moment, past: Past | None = None
-    ) -> list[Action]:
+    ) -> list[_actions.Action]:
         """How one request is now; None: it is withdrawn. *past*: what the log has of it, on taking over."""
         self._desk.at(moment)
         held = self._held.get(key)
@@ -97,7 +85,7 @@ class Machine:
             self._change(held, request)
         return self._turn()
 
-    def call_ended(self, call: int, end: CallEnd, moment: Moment) -> list[Action]:
+    def call_ended(self, call: int, end: _actions.CallEnd, moment: Moment) -> list[_actions.Action]:
         """How `Call(call, ...)` has ended."""
         self._desk.at(moment)
         calling = self._calls.pop(call, None)
@@ -108,13 +96,13 @@ class Machine:
             self._call_ended(calling, end)
         return self._turn()
 
-    def published(self, number: int, answer: Publication, moment: Moment) -> list[Action]:
+    def published(self, number: int, answer: _actions.Publication, moment: Moment) -> list[_actions.Action]:
         """What became of `Publish(number, ...)`."""
         self._desk.at(moment)
         self._telling.published(number, answer)
         return self._turn()
 
-    def fate(self, number: int, moment: Moment, *, unheard: bool, why: str = "") -> list[Action]:
+    def fate(self, number: int, moment: Moment, *, unheard: bool, why: str = "") -> list[_actions.Action]:
         """The answer to `AskFate(number, ...)`: *unheard* if the service passed over the verdict.
 
         *why*: what the service has said against it, if that can be found; then the call has failed.
@@ -136,7 +124,7 @@ class Machine:
             self._consider(held)
         return self._turn()
 
-    def stop_ended(self, number: int, moment: Moment, *, released: bool) -> list[Action]:
+    def stop_ended(self, number: int, moment: Moment, *, released: bool) -> list[_actions.Action]:
         """`CallStop(number, ...)` has ended; it failed if not *released*."""
         self._desk.at(moment)
         self._endings.stop_ended(number, released=released)
@@ -148,7 +136,7 @@ class Machine:
             if held.next() != "settle":
                 yield held
 
-    def recheck(self, attempts: Iterable[Held], moment: Moment) -> list[Action]:
+    def recheck(self, attempts: Iterable[Held], moment: Moment) -> list[_actions.Action]:
         """Ask again now about some of `waiting`."""
         self._desk.at(moment)
         for held in attempts:
@@ -156,13 +144,13 @@ class Machine:
             self._consider(held)
         return self._turn()
 
-    def tick(self, moment: Moment) -> list[Action]:
+    def tick(self, moment: Moment) -> list[_actions.Action]:
         """It is `deadline`, or later."""
         self._desk.at(moment)
         self._desk.alarms.ring(self._desk.now)
         return self._turn()
 
-    def stop(self, moment: Moment) -> list[Action]:
+    def stop(self, moment: Moment) -> list[_actions.Action]:
         """Begin nothing more; what is at work may finish until `close`."""
         self._desk.at(moment)
         self._stopping = True
@@ -175,7 +163,7 @@ class Machine:
         self._stopping = True
         self._desk.close()
 
-    def _turn(self) -> list[Action]:
+    def _turn(self) -> list[_actions.Action]:
         if self._desk.closed:
             return []
         lanes = (self._checks, *self._watches.values())
@@ -211,7 +199,7 @@ class Machine:
     def _change(self, held: Held, request: CheckRequest) -> None:
         """Take in what changed about an attempt."""
         before, held.request = held.request, request
-        self._desk.do(Change(held.number, request))
+        self._desk.do(_actions.Change(held.number, request))
         if before.state != request.state:
             held.failures = 0
             self._disarm(held)
@@ -222,7 +210,7 @@ class Machine:
             if isinstance(held.work, Calling):
                 # What is being found out has been decided.
                 held.work.cancelled = True
-                self._desk.do(CancelCall(held.work.number))
+                self._desk.do(_actions.CancelCall(held.work.number))
                 return
         elif _content(before) == _content(request):
             return
@@ -233,7 +221,7 @@ class Machine:
 
     def _retire(self, held: Held) -> None:
         self._disarm(held)
-        self._desk.do(Withdraw(held.number))
+        self._desk.do(_actions.Withdraw(held.number))
         self._endings.begin(held)
 
     def _over(self, key: str) -> None:
@@ -302,7 +290,7 @@ class Machine:
             number = self._desk.number()
             self._fates[number] = held, said
             held.asked += 1
-            self._desk.do(AskFate(number, held.key, said))
+            self._desk.do(_actions.AskFate(number, held.key, said))
 
     # calling
 
@@ -314,30 +302,30 @@ class Machine:
         limit_s = None if watching else self.settings.timeout_s
         if limit_s is not None:
             call.alarm = self._desk.later(limit_s, lambda: self._time_out(call))
-        self._desk.do(Call(call.number, held.number, held.request, watching, held.failures))
+        self._desk.do(_actions.Call(call.number, held.number, held.request, watching, held.failures))
 
     def _time_out(self, call: Calling) -> None:
         call.timed_out = call.cancelled = True
-        self._desk.do(CancelCall(call.number))
+        self._desk.do(_actions.CancelCall(call.number))
 
-    def _call_ended(self, call: Calling, end: CallEnd) -> None:
+    def _call_ended(self, call: Calling, end: _actions.CallEnd) -> None:
         held = call.held
         held.work = None
         if call.alarm is not None:
             self._desk.alarms.cancel(call.alarm)
         current = self._held.get(held.key) is held
-        if isinstance(end, Cancelled):
+        if isinstance(end, _actions.Cancelled):
             if current and call.timed_out:
                 self.numbers.timeouts += 1
-                end = Failed(f"TimeoutError: no answer within {self.settings.timeout_s:g} s")
+                end = _actions.Failed(f"TimeoutError: no answer within {self.settings.timeout_s:g} s")
             elif not call.cancelled:
                 # Nobody here has asked for it: something inside was cancelled.
-                end = Failed("CancelledError: what it waited for was cancelled")
+                end = _actions.Failed("CancelledError: what it waited for was cancelled")
             else:
                 self.numbers.cancelled += 1
         if not current:
             self._endings.call_ended(held)
-        elif isinstance(end, Answered):
+        elif isinstance(end, _actions.Answered):
             try:
                 self._conclude(held, end.verdict)
             except Exception as error:
@@ -346,7 +334,7 @@ class Machine:
                     raise
                 log.exception("an answer cannot be taken", **about(held))
                 self._fail(held, told(error))
-        elif isinstance(end, Failed):
+        elif isinstance(end, _actions.Failed):
             self._fail(held, end.what)
         else:
             self._consider(held)

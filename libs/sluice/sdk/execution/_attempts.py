@@ -10,30 +10,13 @@ from sluice.events.base import JobKey
 from sluice.events.job import JobEvent, JobPodsReady, JobStopped
 from sluice.protocol.dispatch import Claim, DispatchEntry
 
+from . import actions
 from ._book import Attempt, Book, Stage, counts, pods_of
 from ._desk import Desk
 from ._outcome import Held, Outcome, finished
 from ._ownership import Owner, born, claim_id, nothing_said_since, owner_of
 from ._reports import AGAIN_S, Reports
 from ._settling import KEEP_DONE_S, Settling
-from .actions import (
-    Absent,
-    Answer,
-    CancelWork,
-    GetClaim,
-    GetEntry,
-    HasClaim,
-    HasEntry,
-    JobRead,
-    Publish,
-    PutClaim,
-    ReadJob,
-    Refused,
-    ResizeWork,
-    StartWork,
-    Stored,
-    Unanswered,
-)
 
 RETRY_S = 0.2
 REMEMBERED = 1000
@@ -71,7 +54,7 @@ class Attempts:
         if attempt.ending not in ("lost", how):
             attempt.ending = how
             if attempt.stage is Stage.WORK:
-                self._desk.do(CancelWork(attempt.work))
+                self._desk.do(actions.CancelWork(attempt.work))
 
     def resize(self, attempt: Attempt, entry: DispatchEntry) -> None:
         """Hand on other counts of the same attempt (WS7)."""
@@ -87,7 +70,7 @@ class Attempts:
             attempt.given = entry
             # Another slice of the same size: an entry that was never seen may have been smaller.
             resized = counts(given) != counts(entry) or given.workload != entry.workload
-            self._desk.do(ResizeWork(attempt.work, entry, resized))
+            self._desk.do(actions.ResizeWork(attempt.work, entry, resized))
 
     # claiming
 
@@ -95,38 +78,42 @@ class Attempts:
         if attempt.ending == "lost":
             self._leave(attempt)
             return
-        request = PutClaim(attempt.key, self._book.mine(), attempt.revision)
+        request = actions.PutClaim(attempt.key, self._book.mine(), attempt.revision)
         self._desk.ask(request, partial(self._claimed, attempt))
 
-    def _claimed(self, attempt: Attempt, answer: Answer) -> None:
+    def _claimed(self, attempt: Attempt, answer: actions.Answer) -> None:
         match answer:
-            case Stored(revision):
+            case actions.Stored(revision):
                 attempt.revision = revision
                 self._look(attempt)
-            case Refused():
-                self._desk.ask(GetClaim(attempt.key), partial(self._contested, attempt))
+            case actions.Refused():
+                self._desk.ask(actions.GetClaim(attempt.key), partial(self._contested, attempt))
             case _:
                 self._retry(attempt, answer, "claim not answered", self._claim)
 
-    def _contested(self, attempt: Attempt, answer: Answer) -> None:
+    def _contested(self, attempt: Attempt, answer: actions.Answer) -> None:
         who = self._book.who
         match answer:
-            case HasClaim(claim, revision) if claim.state == "Active" and claim.instance == who.instance:
+            case actions.HasClaim(claim, revision) if (
+                claim.state == "Active" and claim.instance == who.instance
+            ):
                 # Stored by a request that was not answered.
                 attempt.revision = revision
                 self._look(attempt)
-            case HasClaim(claim, revision) if claim.executor == who.name:
+            case actions.HasClaim(claim, revision) if claim.executor == who.name:
                 # An earlier process's, put back by somebody who found it in the log; or of an attempt that
                 # was given up here, but is asked for again. The log says what is to be done.
                 attempt.revision, attempt.after = revision, None
                 self._claim(attempt)
-            case HasClaim() | Absent():
+            case actions.HasClaim() | actions.Absent():
                 self._foreign(attempt)
             case _:
                 self._retry(attempt, answer, "claim not answered", self._claim)
 
-    def _retry(self, attempt: Attempt, answer: Answer, what: str, again: Callable[[Attempt], None]) -> None:
-        detail = answer.detail if isinstance(answer, Unanswered) else ""
+    def _retry(
+        self, attempt: Attempt, answer: actions.Answer, what: str, again: Callable[[Attempt], None]
+    ) -> None:
+        detail = answer.detail if isinstance(answer, actions.Unanswered) else ""
         log.info(what, job=attempt.entry.job, error=detail)
         self._desk.later(RETRY_S, partial(again, attempt))
 
@@ -137,16 +124,16 @@ class Attempts:
         attempt.stage, attempt.owner = Stage.LOOK, None
         job = attempt.entry.job
         attempt.open = 1 if attempt.after is not None else 2
-        self._desk.ask(GetEntry(job), partial(self._refreshed, attempt))
+        self._desk.ask(actions.GetEntry(job), partial(self._refreshed, attempt))
         if attempt.after is None:
             self._read(attempt)
 
-    def _refreshed(self, attempt: Attempt, answer: Answer) -> None:
+    def _refreshed(self, attempt: Attempt, answer: actions.Answer) -> None:
         job = attempt.entry.job
         match answer:
-            case HasEntry(entry):
+            case actions.HasEntry(entry):
                 self._told(job, entry)
-            case Absent():
+            case actions.Absent():
                 self._told(job, None)
             case _:
                 pass
@@ -157,10 +144,10 @@ class Attempts:
             self._looked(attempt)
             return
         entry = attempt.entry
-        self._desk.ask(ReadJob(entry.job, born(entry.uid)), partial(self._has_read, attempt))
+        self._desk.ask(actions.ReadJob(entry.job, born(entry.uid)), partial(self._has_read, attempt))
 
-    def _has_read(self, attempt: Attempt, answer: Answer) -> None:
-        if not isinstance(answer, JobRead):
+    def _has_read(self, attempt: Attempt, answer: actions.Answer) -> None:
+        if not isinstance(answer, actions.JobRead):
             self._retry(attempt, answer, "log not read", self._read)
             return
         entry = attempt.entry
@@ -202,11 +189,11 @@ class Attempts:
         claim = Claim(executor=owner.executor, instance=owner.instance)
         if not owner.executor:
             claim = self._book.mine("Done")
-        request = PutClaim(attempt.key, claim, attempt.revision)
+        request = actions.PutClaim(attempt.key, claim, attempt.revision)
         self._desk.ask(request, partial(self._given_back, attempt, owner))
 
-    def _given_back(self, attempt: Attempt, owner: Owner, answer: Answer) -> None:
-        if isinstance(answer, Stored | Refused):
+    def _given_back(self, attempt: Attempt, owner: Owner, answer: actions.Answer) -> None:
+        if isinstance(answer, actions.Stored | actions.Refused):
             self._foreign(attempt)
         else:
             # While the claim says that it is held here, its owner leaves it alone.
@@ -233,14 +220,16 @@ class Attempts:
         entry, who = attempt.entry, self._book.who
         data = JobPodsReady(attempt=entry.attempt, uid=entry.uid, executor=who.name, ready=False)
         name = claim_id(entry.uid, entry.attempt, who.instance)
-        self._desk.ask(Publish(entry.job, data, name, attempt.after), partial(self._announced, attempt))
+        self._desk.ask(
+            actions.Publish(entry.job, data, name, attempt.after), partial(self._announced, attempt)
+        )
 
-    def _announced(self, attempt: Attempt, answer: Answer) -> None:
+    def _announced(self, attempt: Attempt, answer: actions.Answer) -> None:
         match answer:
-            case Stored(before=False):
+            case actions.Stored(before=False):
                 attempt.announced = True
                 self._begin(attempt)
-            case Stored() | Refused():
+            case actions.Stored() | actions.Refused():
                 # Said before, by this very process, it does not say that the attempt is not over.
                 attempt.after = None
                 self._look(attempt)
@@ -260,7 +249,7 @@ class Attempts:
         attempt.stage, attempt.work = Stage.WORK, self._desk.number()
         attempt.given = attempt.entry
         self._works[attempt.work] = attempt
-        self._desk.do(StartWork(attempt.work, attempt.entry))
+        self._desk.do(actions.StartWork(attempt.work, attempt.entry))
 
     def work_ended(self, work: int, outcome: Outcome | None) -> None:
         """What ran has ended: by itself, with *outcome*, or because it was cancelled."""
@@ -291,7 +280,7 @@ class Attempts:
             self._reports.say(entry.job, data, name, partial(self._concluded, attempt))
         else:
             # Nobody has begun it, as far as was read: who begins it now must find that it has stopped.
-            request = Publish(entry.job, data, name, attempt.after)
+            request = actions.Publish(entry.job, data, name, attempt.after)
             self._desk.ask(request, partial(self._stopped, attempt))
 
     def _remember_given_up(self, entry: DispatchEntry) -> None:
@@ -306,11 +295,11 @@ class Attempts:
         else:
             self._leave(attempt)
 
-    def _stopped(self, attempt: Attempt, answer: Answer) -> None:
+    def _stopped(self, attempt: Attempt, answer: actions.Answer) -> None:
         match answer:
-            case Stored():
+            case actions.Stored():
                 self._close(attempt)
-            case Refused():
+            case actions.Refused():
                 attempt.after = None
                 self._look(attempt)
             case _ if self._book.ending:
@@ -322,7 +311,7 @@ class Attempts:
     def _close(self, attempt: Attempt) -> None:
         """Mark the claim as done. If that fails it only stays longer than need be."""
         attempt.stage = Stage.CLOSE
-        done = PutClaim(attempt.key, self._book.mine("Done"), attempt.revision, KEEP_DONE_S)
+        done = actions.PutClaim(attempt.key, self._book.mine("Done"), attempt.revision, KEEP_DONE_S)
         self._desk.ask(done, lambda _: self._leave(attempt))
 
     def _leave(self, attempt: Attempt) -> None:

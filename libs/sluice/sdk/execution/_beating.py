@@ -6,18 +6,9 @@ import structlog
 
 from sluice.protocol.dispatch import Heartbeat
 
+from . import actions
 from ._book import Book
 from ._desk import Desk
-from .actions import (
-    Absent,
-    Answer,
-    GetHeartbeat,
-    HasHeartbeat,
-    PutHeartbeat,
-    Refused,
-    Stored,
-    Unanswered,
-)
 
 FIRST_AGAIN_S = 0.2
 
@@ -60,24 +51,24 @@ class Heart:
             capacity=settings.capacity,
             jobs=len(self._book.attempts),
         )
-        self._desk.ask(PutHeartbeat(value, self._revision, settings.ttl_s), self._put)
+        self._desk.ask(actions.PutHeartbeat(value, self._revision, settings.ttl_s), self._put)
 
-    def _put(self, answer: Answer) -> None:
+    def _put(self, answer: actions.Answer) -> None:
         match answer:
-            case Stored(revision):
+            case actions.Stored(revision):
                 self._revision = revision
                 self._taken()
-            case Refused():
-                self._desk.ask(GetHeartbeat(), self._found)
+            case actions.Refused():
+                self._desk.ask(actions.GetHeartbeat(), self._found)
             case _:
                 self._not_taken(answer)
 
-    def _found(self, answer: Answer) -> None:
+    def _found(self, answer: actions.Answer) -> None:
         """Somebody else's, or one of ours: expired, forgotten by a server restarted, or never answered."""
         match answer:
-            case HasHeartbeat(other) if other.instance != self._book.who.instance:
+            case actions.HasHeartbeat(other) if other.instance != self._book.who.instance:
                 self._on_duplicate(other.instance)
-            case HasHeartbeat() | Absent():
+            case actions.HasHeartbeat() | actions.Absent():
                 self._revision = None
                 self.beat()
             case _:
@@ -92,8 +83,8 @@ class Heart:
             log.warning("was away", seconds=round(now - before, 1))
             self._on_away()
 
-    def _not_taken(self, answer: Answer) -> None:
-        detail = answer.detail if isinstance(answer, Unanswered) else ""
+    def _not_taken(self, answer: actions.Answer) -> None:
+        detail = answer.detail if isinstance(answer, actions.Unanswered) else ""
         log.info("heartbeat not taken", error=detail)
         first = self._at is None
         self._desk.later(FIRST_AGAIN_S if first else self._book.settings.heartbeat_s, self.beat)

@@ -9,24 +9,12 @@ import structlog
 from sluice.events.job import JobEvent, JobStopped
 from sluice.protocol.dispatch import Claim, is_claim_key, job_of_key
 
+from . import actions
 from ._book import Book
 from ._desk import Desk
 from ._outcome import Held, Outcome, finished
 from ._ownership import Owner, born, owner_of
 from ._reports import AGAIN_S, Reports
-from .actions import (
-    Answer,
-    HasClaims,
-    JobRead,
-    ListClaims,
-    Publish,
-    PutClaim,
-    ReadJob,
-    Recover,
-    Recovered,
-    Refused,
-    Stored,
-)
 
 RETRY_S = 0.2
 KEEP_DONE_S = 600
@@ -47,10 +35,10 @@ class Settling:
 
     def everything(self, then: Then) -> None:
         """Settle all claims of earlier processes under this name; asks until somebody answers."""
-        self._desk.ask(ListClaims(), partial(self._listed, then))
+        self._desk.ask(actions.ListClaims(), partial(self._listed, then))
 
-    def _listed(self, then: Then, answer: Answer) -> None:
-        if not isinstance(answer, HasClaims):
+    def _listed(self, then: Then, answer: actions.Answer) -> None:
+        if not isinstance(answer, actions.HasClaims):
             if not self._book.ending:
                 self._desk.later(RETRY_S, partial(self.everything, then))
             return
@@ -90,10 +78,10 @@ class Settling:
 
     def _read(self, held: Held, then: Then) -> None:
         """A claim says that an earlier process wanted the attempt; the log says whose it became."""
-        self._desk.ask(ReadJob(held.job, born(held.uid)), partial(self._has_read, held, then))
+        self._desk.ask(actions.ReadJob(held.job, born(held.uid)), partial(self._has_read, held, then))
 
-    def _has_read(self, held: Held, then: Then, answer: Answer) -> None:
-        if not isinstance(answer, JobRead):
+    def _has_read(self, held: Held, then: Then, answer: actions.Answer) -> None:
+        if not isinstance(answer, actions.JobRead):
             self._desk.later(RETRY_S, partial(self._read, held, then))
             return
         owner = owner_of(answer.told, held.uid, held.attempt)
@@ -108,14 +96,14 @@ class Settling:
 
     def _give_back(self, held: Held, then: Then, owner: Owner) -> None:
         claim = Claim(executor=owner.executor, instance=owner.instance)
-        request = PutClaim(held.key, claim, held.revision)
+        request = actions.PutClaim(held.key, claim, held.revision)
         self._desk.ask(request, lambda _: self._finished(then))
 
     def _recover(self, held: Held, then: Then, after: int | None = None) -> None:
-        self._desk.ask(Recover(held), partial(self._recovered, held, then, after))
+        self._desk.ask(actions.Recover(held), partial(self._recovered, held, then, after))
 
-    def _recovered(self, held: Held, then: Then, after: int | None, answer: Answer) -> None:
-        outcome = answer.outcome if isinstance(answer, Recovered) else None
+    def _recovered(self, held: Held, then: Then, after: int | None, answer: actions.Answer) -> None:
+        outcome = answer.outcome if isinstance(answer, actions.Recovered) else None
         log.info("settling earlier claim", job=held.job, attempt=held.attempt, finished=outcome is not None)
         self._report(held, then, after, outcome)
 
@@ -130,7 +118,7 @@ class Settling:
         if after is None:
             self._reports.say(held.job, data, held.report, partial(self._said, held, then))
             return
-        request = Publish(held.job, data, held.report, after)
+        request = actions.Publish(held.job, data, held.report, after)
         self._desk.ask(request, partial(self._reported, held, then, after, outcome))
 
     def _said(self, held: Held, then: Then, in_log: bool) -> None:
@@ -139,11 +127,13 @@ class Settling:
         else:
             self._finished(then)
 
-    def _reported(self, held: Held, then: Then, after: int, outcome: Outcome | None, answer: Answer) -> None:
+    def _reported(
+        self, held: Held, then: Then, after: int, outcome: Outcome | None, answer: actions.Answer
+    ) -> None:
         match answer:
-            case Stored():
+            case actions.Stored():
                 self._done(held, then)
-            case Refused():
+            case actions.Refused():
                 self._read(held, then)
             case _ if self._book.ending:
                 self._finished(then)
@@ -151,7 +141,7 @@ class Settling:
                 self._desk.later(AGAIN_S, partial(self._report, held, then, after, outcome))
 
     def _done(self, held: Held, then: Then) -> None:
-        done = PutClaim(held.key, self._book.mine("Done"), held.revision, KEEP_DONE_S)
+        done = actions.PutClaim(held.key, self._book.mine("Done"), held.revision, KEEP_DONE_S)
         self._desk.ask(done, lambda _: self._finished(then))
 
     def _finished(self, then: Then) -> None:

@@ -9,25 +9,11 @@ import structlog
 from sluice.events.base import JobKey
 from sluice.protocol.dispatch import Claim, DispatchEntry, claim_key
 
+from . import actions
 from ._attempts import Attempts
 from ._book import Attempt, Book, Stage, same
 from ._desk import Desk
 from ._ownership import born, owner_of
-from .actions import (
-    Absent,
-    Answer,
-    GetClaim,
-    GetEntry,
-    HasClaim,
-    HasEntry,
-    JobRead,
-    ListHeartbeats,
-    Present,
-    PutClaim,
-    ReadJob,
-    Stored,
-    Unanswered,
-)
 
 LOOKED_UP = 20
 """Most waiting jobs looked up in the log at a time."""
@@ -69,15 +55,15 @@ class Watch:
         if self._book.ending:
             return
         if self._book.foreign:
-            self._desk.ask(ListHeartbeats(), self._who_is_there)
+            self._desk.ask(actions.ListHeartbeats(), self._who_is_there)
         else:
             self._missing.clear()
             self._look_up()
 
     # claims of others
 
-    def _who_is_there(self, answer: Answer) -> None:
-        if isinstance(answer, Present):
+    def _who_is_there(self, answer: actions.Answer) -> None:
+        if isinstance(answer, actions.Present):
             self._take_over(answer.executors, deque(self._book.foreign.items()))
         else:
             self._not_checked(answer)
@@ -88,7 +74,7 @@ class Watch:
             job, entry = left.popleft()
             if self._book.foreign.get(job) is entry:
                 key = claim_key(job, entry.uid, entry.attempt)
-                self._desk.ask(GetClaim(key), partial(self._found, present, left, job, entry))
+                self._desk.ask(actions.GetClaim(key), partial(self._found, present, left, job, entry))
                 return
         self._look_up()
 
@@ -98,13 +84,13 @@ class Watch:
         left: deque[tuple[JobKey, DispatchEntry]],
         job: JobKey,
         entry: DispatchEntry,
-        answer: Answer,
+        answer: actions.Answer,
     ) -> None:
-        if not isinstance(answer, HasClaim | Absent):
+        if not isinstance(answer, actions.HasClaim | actions.Absent):
             self._not_checked(answer)
             return
         if not self._book.ending and self._book.foreign.get(job) is entry:
-            if isinstance(answer, Absent):
+            if isinstance(answer, actions.Absent):
                 # It was done and has expired, or the bucket was lost; but it is asked for as before.
                 del self._book.foreign[job]
                 self._consider(job)
@@ -153,13 +139,13 @@ class Watch:
             job = left.popleft()
             entry = self._book.wanted.get(job)
             if entry is not None and job in self._book.waiting:
-                request = ReadJob(job, born(entry.uid))
+                request = actions.ReadJob(job, born(entry.uid))
                 self._desk.ask(request, partial(self._looked, left, job, entry))
                 return
         self._end_tick()
 
-    def _looked(self, left: deque[JobKey], job: JobKey, entry: DispatchEntry, answer: Answer) -> None:
-        if not isinstance(answer, JobRead):
+    def _looked(self, left: deque[JobKey], job: JobKey, entry: DispatchEntry, answer: actions.Answer) -> None:
+        if not isinstance(answer, actions.JobRead):
             self._not_checked(answer)
             return
         book = self._book
@@ -179,8 +165,8 @@ class Watch:
             self._compared = self._desk.now
             self.compare()
 
-    def _not_checked(self, answer: Answer) -> None:
-        detail = answer.detail if isinstance(answer, Unanswered) else ""
+    def _not_checked(self, answer: actions.Answer) -> None:
+        detail = answer.detail if isinstance(answer, actions.Unanswered) else ""
         log.info("not checked", error=detail)
         self._end_tick()
 
@@ -192,7 +178,7 @@ class Watch:
         while left:
             attempt = left.popleft()
             if self._holds(attempt):
-                self._desk.ask(GetEntry(attempt.entry.job), partial(self._wanted, left, attempt))
+                self._desk.ask(actions.GetEntry(attempt.entry.job), partial(self._wanted, left, attempt))
                 return
 
     def _holds(self, attempt: Attempt) -> bool:
@@ -202,29 +188,29 @@ class Watch:
             and attempt.ending != "lost"
         )
 
-    def _wanted(self, left: deque[Attempt], attempt: Attempt, answer: Answer) -> None:
+    def _wanted(self, left: deque[Attempt], attempt: Attempt, answer: actions.Answer) -> None:
         match answer:
-            case HasEntry(entry):
+            case actions.HasEntry(entry):
                 self._told(attempt.entry.job, entry)
-            case Absent():
+            case actions.Absent():
                 self._told(attempt.entry.job, None)
             case _:
                 pass
         if self._holds(attempt):
-            self._desk.ask(GetClaim(attempt.key), partial(self._keep, left, attempt))
+            self._desk.ask(actions.GetClaim(attempt.key), partial(self._keep, left, attempt))
         else:
             self._compare_next(left)
 
-    def _keep(self, left: deque[Attempt], attempt: Attempt, answer: Answer) -> None:
+    def _keep(self, left: deque[Attempt], attempt: Attempt, answer: actions.Answer) -> None:
         """Put back a claim that is gone: what the log says is this executor's is nobody else's."""
         if self._holds(attempt):
             mine = self._book.mine()
             match answer:
-                case HasClaim(claim, revision) if claim == mine:
+                case actions.HasClaim(claim, revision) if claim == mine:
                     attempt.revision = revision
-                case HasClaim(_, revision) if attempt.announced:
+                case actions.HasClaim(_, revision) if attempt.announced:
                     self._put_back(attempt, revision)
-                case Absent():
+                case actions.Absent():
                     self._put_back(attempt, 0)
                 case _:
                     pass
@@ -232,11 +218,11 @@ class Watch:
 
     def _put_back(self, attempt: Attempt, revision: int) -> None:
         log.warning("claim put back", job=attempt.entry.job, attempt=attempt.entry.attempt)
-        request = PutClaim(attempt.key, self._book.mine(), revision)
+        request = actions.PutClaim(attempt.key, self._book.mine(), revision)
         self._desk.ask(request, partial(self._is_back, attempt))
 
-    def _is_back(self, attempt: Attempt, answer: Answer) -> None:
-        if isinstance(answer, Stored):
+    def _is_back(self, attempt: Attempt, answer: actions.Answer) -> None:
+        if isinstance(answer, actions.Stored):
             attempt.revision = answer.revision
 
 

@@ -12,20 +12,13 @@ from sluice.core.workload.admission_checks import (
     reset_on_eviction,
     retried_late,
 )
+from sluice.events import checks
 from sluice.events.base import Event, Micros
-from sluice.events.checks import (
-    AdmissionCheckStatusChanged,
-    ChecksRequested,
-    ChecksRetry,
-    CheckStateChanged,
-    ChecksWithdrawn,
-    VerdictIgnored,
-)
 
 from .common import remember
 
 
-def _requested(state: State, event: ChecksRequested, _seq: int, at: Micros) -> None:
+def _requested(state: State, event: checks.ChecksRequested, _seq: int, at: Micros) -> None:
     workload = state.workloads.get(event.workload)
     if workload is not None:
         again = event.attempt == workload.check_attempt
@@ -34,7 +27,7 @@ def _requested(state: State, event: ChecksRequested, _seq: int, at: Micros) -> N
         workload.checks = asked_for(workload.checks, event.checks, new, at)
 
 
-def _withdrawn(state: State, event: ChecksWithdrawn, _seq: int, at: Micros) -> None:
+def _withdrawn(state: State, event: checks.ChecksWithdrawn, _seq: int, at: Micros) -> None:
     """Most were reset by the eviction; quota that was given back without one resets them, too (AC4)."""
     workload = state.workloads.get(event.workload)
     if workload is not None and workload.checks and workload.finished_at is None:
@@ -42,7 +35,7 @@ def _withdrawn(state: State, event: ChecksWithdrawn, _seq: int, at: Micros) -> N
         workload.checks = {said.name: said for said in states}
 
 
-def _check(state: State, event: CheckStateChanged, seq: int, at: Micros) -> None:
+def _check(state: State, event: checks.CheckStateChanged, seq: int, at: Micros) -> None:
     workload = state.workloads.get(event.workload)
     if workload is None:
         return
@@ -62,7 +55,7 @@ def _check(state: State, event: CheckStateChanged, seq: int, at: Micros) -> None
     workload.checks = {**workload.checks, event.check: said}
 
 
-def _retry(state: State, event: ChecksRetry, _seq: int, at: Micros) -> None:
+def _retry(state: State, event: checks.ChecksRetry, _seq: int, at: Micros) -> None:
     """One that was said after the eviction made the wait longer, and counts like the others (AC3).
 
     All others come with a CheckStateChanged.
@@ -75,28 +68,28 @@ def _retry(state: State, event: ChecksRetry, _seq: int, at: Micros) -> None:
         workload.checks = retried_late(workload.checks, event.checks, at)
 
 
-def _ignored(state: State, event: VerdictIgnored, seq: int, at: Micros) -> None:
+def _ignored(state: State, event: checks.VerdictIgnored, seq: int, at: Micros) -> None:
     """Part of the history, but somebody who goes on saying it does not push out all else."""
     workload = state.workloads.get(event.workload)
     if workload is None or event.reason == "Duplicate":
         return
     last = workload.history[-1].event if workload.history else None
-    if isinstance(last, VerdictIgnored) and (last.check, last.reason) == (event.check, event.reason):
+    if isinstance(last, checks.VerdictIgnored) and (last.check, last.reason) == (event.check, event.reason):
         workload.history.pop()
     remember(workload, event, seq, at)
 
 
-def _status(state: State, event: AdmissionCheckStatusChanged, _seq: int, at: Micros) -> None:
+def _status(state: State, event: checks.AdmissionCheckStatusChanged, _seq: int, at: Micros) -> None:
     before = state.checks.get(event.check)
     since = before.since if before is not None and before.active == event.active else at
     state.checks[event.check] = ActiveState(event.active, event.reason, event.message, since)
 
 
 CHECK_FOLDS: dict[type[Event], Callable[[State, Any, int, Micros], None]] = {
-    AdmissionCheckStatusChanged: _status,
-    CheckStateChanged: _check,
-    ChecksRequested: _requested,
-    ChecksRetry: _retry,
-    ChecksWithdrawn: _withdrawn,
-    VerdictIgnored: _ignored,
+    checks.AdmissionCheckStatusChanged: _status,
+    checks.CheckStateChanged: _check,
+    checks.ChecksRequested: _requested,
+    checks.ChecksRetry: _retry,
+    checks.ChecksWithdrawn: _withdrawn,
+    checks.VerdictIgnored: _ignored,
 }

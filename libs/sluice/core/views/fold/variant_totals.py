@@ -16,23 +16,13 @@ from sluice.core.views.totals import (
     VARIANTS_UNGATED,
     count,
 )
+from sluice.events import scheduler, slices, variants
 from sluice.events.base import Event, Micros, PodSetAssignment
-from sluice.events.scheduler import Admitted, Evicted
-from sluice.events.slices import WorkloadPodsReady
-from sluice.events.variants import (
-    ParentAdmitted,
-    ParentEvicted,
-    PreemptionGateOpened,
-    VariantActivated,
-    VariantCreated,
-    VariantDeactivated,
-    VariantDeleted,
-)
 
 from .common import goes_on
 
 
-def _admitted(state: State, event: Admitted, _at: Micros) -> None:
+def _admitted(state: State, event: scheduler.Admitted, _at: Micros) -> None:
     workload = state.workloads.get(event.workload)
     if workload is None:
         return
@@ -43,7 +33,7 @@ def _admitted(state: State, event: Admitted, _at: Micros) -> None:
         count(state.totals, VARIANTS_ADMITTED, workload.cluster_queue_name, workload.variant)
 
 
-def _evicted(state: State, event: Evicted, _at: Micros) -> None:
+def _evicted(state: State, event: scheduler.Evicted, _at: Micros) -> None:
     workload = state.workloads.get(event.workload)
     if workload is None:
         return
@@ -53,7 +43,7 @@ def _evicted(state: State, event: Evicted, _at: Micros) -> None:
         count(state.totals, VARIANTS_EVICTED, workload.cluster_queue_name, workload.variant, event.reason)
 
 
-def _parent_admitted(state: State, event: ParentAdmitted, _at: Micros) -> None:
+def _parent_admitted(state: State, event: variants.ParentAdmitted, _at: Micros) -> None:
     count(state.totals, ADMITTED, event.cluster_queue)
     parent = state.workloads.get(event.workload)
     if parent is not None:
@@ -69,13 +59,13 @@ def _moved(
         count(state.totals, MIGRATED, queue)
 
 
-def _parent_evicted(state: State, event: ParentEvicted, _at: Micros) -> None:
+def _parent_evicted(state: State, event: variants.ParentEvicted, _at: Micros) -> None:
     parent = state.workloads.get(event.workload)
     if parent is not None:
         count(state.totals, EVICTED, parent.cluster_queue_name, event.cause_reason or event.reason)
 
 
-def _ready(state: State, event: WorkloadPodsReady, at: Micros) -> None:
+def _ready(state: State, event: slices.WorkloadPodsReady, at: Micros) -> None:
     workload = state.workloads.get(event.workload)
     if workload is None or not event.ready or not workload.migrations:
         return
@@ -85,21 +75,23 @@ def _ready(state: State, event: WorkloadPodsReady, at: Micros) -> None:
 
 
 _SWITCHED = {
-    VariantCreated: "created",
-    VariantDeleted: "deleted",
-    VariantActivated: "activated",
-    VariantDeactivated: "deactivated",
+    variants.VariantCreated: "created",
+    variants.VariantDeleted: "deleted",
+    variants.VariantActivated: "activated",
+    variants.VariantDeactivated: "deactivated",
 }
 
 
-def _created(state: State, event: VariantCreated, _at: Micros) -> None:
+def _created(state: State, event: variants.VariantCreated, _at: Micros) -> None:
     workload = state.workloads.get(event.workload.key)
     if workload is not None:
         count(state.totals, VARIANTS_SWITCHED, workload.cluster_queue_name, event.variant, "created")
 
 
 def _switched(
-    state: State, event: VariantActivated | VariantDeactivated | VariantDeleted, _at: Micros
+    state: State,
+    event: variants.VariantActivated | variants.VariantDeactivated | variants.VariantDeleted,
+    _at: Micros,
 ) -> None:
     parent = state.workloads.get(event.parent)
     variant = parent.variants.get(event.workload) if parent is not None else None
@@ -108,21 +100,21 @@ def _switched(
         count(state.totals, VARIANTS_SWITCHED, variant.cluster_queue_name, variant.variant, what)
 
 
-def _ungated(state: State, event: PreemptionGateOpened, _at: Micros) -> None:
+def _ungated(state: State, event: variants.PreemptionGateOpened, _at: Micros) -> None:
     variant = state.workloads.get(event.workload)
     if variant is not None:
         count(state.totals, VARIANTS_UNGATED, variant.cluster_queue_name, variant.variant)
 
 
 VARIANT_TOTAL_FOLDS: dict[type[Event], Callable[[State, Any, Micros], None]] = {
-    Admitted: _admitted,
-    Evicted: _evicted,
-    ParentAdmitted: _parent_admitted,
-    ParentEvicted: _parent_evicted,
-    PreemptionGateOpened: _ungated,
-    VariantActivated: _switched,
-    VariantCreated: _created,
-    VariantDeactivated: _switched,
-    VariantDeleted: _switched,
-    WorkloadPodsReady: _ready,
+    scheduler.Admitted: _admitted,
+    scheduler.Evicted: _evicted,
+    variants.ParentAdmitted: _parent_admitted,
+    variants.ParentEvicted: _parent_evicted,
+    variants.PreemptionGateOpened: _ungated,
+    variants.VariantActivated: _switched,
+    variants.VariantCreated: _created,
+    variants.VariantDeactivated: _switched,
+    variants.VariantDeleted: _switched,
+    slices.WorkloadPodsReady: _ready,
 }

@@ -14,35 +14,23 @@ from sluice.core.views.records import PendingReason
 from sluice.core.views.state import State
 from sluice.core.workload import reasons as ev
 from sluice.core.world.preemption_turns import gate_moved
+from sluice.events import variants
 from sluice.events.base import Event, Micros
-from sluice.events.variants import (
-    ParentAdmitted,
-    ParentDeactivated,
-    ParentEvicted,
-    ParentMarked,
-    ParentReleased,
-    ParentUnmarked,
-    PreemptionGateClosed,
-    PreemptionGateOpened,
-    VariantActivated,
-    VariantCreated,
-    VariantDeactivated,
-    VariantDeleted,
-    VariantUpdated,
-)
 
 from .common import condition, dequeue, enqueue, goes_on, got_quota_again, remember, stops, told
 from .waits import ran
 from .workloads import deactivated, remove
 
 
-def _marked(state: State, event: ParentMarked | ParentUnmarked, seq: int, at: Micros) -> None:
+def _marked(
+    state: State, event: variants.ParentMarked | variants.ParentUnmarked, seq: int, at: Micros
+) -> None:
     workload = told(state, event, seq, at)
     if workload is None:
         return
     dequeue(workload)
     labels = {k: v for k, v in workload.record.labels.items() if k != CONCURRENT_ADMISSION_PARENT}
-    workload.parent = isinstance(event, ParentMarked)
+    workload.parent = isinstance(event, variants.ParentMarked)
     if workload.parent:
         labels[CONCURRENT_ADMISSION_PARENT] = "true"
         state.parents[workload.key] = None
@@ -55,7 +43,7 @@ def _marked(state: State, event: ParentMarked | ParentUnmarked, seq: int, at: Mi
 # What becomes of a parent is what becomes of the places of its variants, so it is a new version of the queue.
 
 
-def _admitted(state: State, event: ParentAdmitted, seq: int, at: Micros) -> None:
+def _admitted(state: State, event: variants.ParentAdmitted, seq: int, at: Micros) -> None:
     workload = told(state, event, seq, at)
     if workload is None:
         return
@@ -76,7 +64,7 @@ def _admitted(state: State, event: ParentAdmitted, seq: int, at: Micros) -> None
         workload.migrations = (*workload.migrations[:-1], moved)
 
 
-def _evicted(state: State, event: ParentEvicted, seq: int, at: Micros) -> None:
+def _evicted(state: State, event: variants.ParentEvicted, seq: int, at: Micros) -> None:
     workload = told(state, event, seq, at)
     if workload is None:
         return
@@ -89,7 +77,7 @@ def _evicted(state: State, event: ParentEvicted, seq: int, at: Micros) -> None:
     stops(workload, event.cause_reason or event.reason, seq, at)
 
 
-def _released(state: State, event: ParentReleased, seq: int, at: Micros) -> None:
+def _released(state: State, event: variants.ParentReleased, seq: int, at: Micros) -> None:
     workload = told(state, event, seq, at)
     if workload is None:
         return
@@ -107,7 +95,7 @@ def _released(state: State, event: ParentReleased, seq: int, at: Micros) -> None
 # Variants, beside what holds for every workload
 
 
-def _created(state: State, event: VariantCreated, seq: int, at: Micros) -> None:
+def _created(state: State, event: variants.VariantCreated, seq: int, at: Micros) -> None:
     parent = state.live(event.workload.parent) if event.workload.parent is not None else None
     variant = state.workloads.get(event.workload.key)
     if parent is not None and variant is not None:
@@ -116,20 +104,22 @@ def _created(state: State, event: VariantCreated, seq: int, at: Micros) -> None:
         remember(parent, event, seq, at)
 
 
-def _deleted(state: State, event: VariantDeleted, seq: int, at: Micros) -> None:
+def _deleted(state: State, event: variants.VariantDeleted, seq: int, at: Micros) -> None:
     parent = state.workloads.get(event.parent)
     remove(state, event.workload)
     if parent is not None:
         remember(parent, event, seq, at)
 
 
-def _switched(state: State, event: VariantActivated | VariantDeactivated, seq: int, at: Micros) -> None:
+def _switched(
+    state: State, event: variants.VariantActivated | variants.VariantDeactivated, seq: int, at: Micros
+) -> None:
     parent, variant = state.workloads.get(event.parent), state.workloads.get(event.workload)
     if parent is not None:
         remember(parent, event, seq, at)
     if variant is not None:
         remember(variant, event, seq, at)
-        if isinstance(event, VariantDeactivated):
+        if isinstance(event, variants.VariantDeactivated):
             blocked = variant.conditions.get("BlockedOnPreemptionGates")
             if blocked is not None and blocked.status:
                 condition(variant, "BlockedOnPreemptionGates", False, ev.DEACTIVATED, event.message, at)
@@ -137,7 +127,7 @@ def _switched(state: State, event: VariantActivated | VariantDeactivated, seq: i
             variant.pending = PendingReason(ev.DEACTIVATED, event.message, seq, at)
 
 
-def _updated(state: State, event: VariantUpdated, _seq: int, _at: Micros) -> None:
+def _updated(state: State, event: variants.VariantUpdated, _seq: int, _at: Micros) -> None:
     variant = state.live(event.workload)
     if variant is not None and event.preference is not None:
         dequeue(variant)
@@ -147,14 +137,16 @@ def _updated(state: State, event: VariantUpdated, _seq: int, _at: Micros) -> Non
         variant.record = msgspec.structs.replace(variant.record, allowed_flavors=event.allowed_flavors)
 
 
-def _gate(state: State, event: PreemptionGateOpened | PreemptionGateClosed, seq: int, at: Micros) -> None:
+def _gate(
+    state: State, event: variants.PreemptionGateOpened | variants.PreemptionGateClosed, seq: int, at: Micros
+) -> None:
     variant = told(state, event, seq, at)
     if variant is None:
         return
     parent = state.workloads.get(event.parent)
     if parent is not None:
         remember(parent, event, seq, at)
-    opened = isinstance(event, PreemptionGateOpened)
+    opened = isinstance(event, variants.PreemptionGateOpened)
     gate_moved(variant, parent.variants.values() if parent is not None else (), event)
     variant.turn = seq if opened and variant.assignment is None else 0
     variant.gates = {**variant.gates, event.gate: (opened, at)}
@@ -164,17 +156,17 @@ def _gate(state: State, event: PreemptionGateOpened | PreemptionGateClosed, seq:
 
 
 VARIANT_FOLDS: dict[type[Event], Callable[[State, Any, int, Micros], None]] = {
-    ParentAdmitted: _admitted,
-    ParentDeactivated: deactivated,
-    ParentEvicted: _evicted,
-    ParentMarked: _marked,
-    ParentReleased: _released,
-    ParentUnmarked: _marked,
-    PreemptionGateClosed: _gate,
-    PreemptionGateOpened: _gate,
-    VariantActivated: _switched,
-    VariantCreated: _created,
-    VariantDeactivated: _switched,
-    VariantDeleted: _deleted,
-    VariantUpdated: _updated,
+    variants.ParentAdmitted: _admitted,
+    variants.ParentDeactivated: deactivated,
+    variants.ParentEvicted: _evicted,
+    variants.ParentMarked: _marked,
+    variants.ParentReleased: _released,
+    variants.ParentUnmarked: _marked,
+    variants.PreemptionGateClosed: _gate,
+    variants.PreemptionGateOpened: _gate,
+    variants.VariantActivated: _switched,
+    variants.VariantCreated: _created,
+    variants.VariantDeactivated: _switched,
+    variants.VariantDeleted: _deleted,
+    variants.VariantUpdated: _updated,
 }

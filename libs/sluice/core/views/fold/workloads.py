@@ -26,33 +26,8 @@ from sluice.core.workload.admission_checks import reset_on_eviction
 from sluice.core.workload.charges import add, counts, shrunk
 from sluice.core.workload.deactivation import is_overtaken
 from sluice.core.workload.pending_reasons import ADMISSION_GATED, WAITING_FOR_PREEMPTED
+from sluice.events import scheduler, slices, variants
 from sluice.events.base import Event, Micros, WorkloadKey
-from sluice.events.scheduler import (
-    Admitted,
-    BlockedOnPreemptionGates,
-    Evicted,
-    PendingPreemptionsIssued,
-    PendingReasonChanged,
-    Preempted,
-    PreemptionIssued,
-    QuotaReleased,
-    QuotaReserved,
-    RequeueBackoffStarted,
-    Requeued,
-    WorkloadDeactivated,
-    WorkloadSliceReplaced,
-    WorkloadsParked,
-)
-from sluice.events.slices import (
-    ReclaimablePodsUpdated,
-    WorkloadCreated,
-    WorkloadDeleted,
-    WorkloadFinished,
-    WorkloadPodsReady,
-    WorkloadStopped,
-    WorkloadUpdated,
-)
-from sluice.events.variants import ParentDeactivated
 
 from .common import condition, dequeue, enqueue, goes_on, got_quota_again, remember, set_active, stops, told
 from .waits import ran
@@ -71,7 +46,7 @@ _VERDICTS_LIMIT = 1000
 # Life of a workload
 
 
-def _created(state: State, event: WorkloadCreated, seq: int, at: Micros) -> None:
+def _created(state: State, event: slices.WorkloadCreated, seq: int, at: Micros) -> None:
     record = event.workload
     key = record.key
     if record.parent is not None and state.live(record.parent) is None:
@@ -98,7 +73,7 @@ def _created(state: State, event: WorkloadCreated, seq: int, at: Micros) -> None
     enqueue(workload)
 
 
-def _updated(state: State, event: WorkloadUpdated, seq: int, at: Micros) -> None:
+def _updated(state: State, event: slices.WorkloadUpdated, seq: int, at: Micros) -> None:
     workload = state.workloads.get(event.workload)
     if workload is None:
         return
@@ -143,12 +118,12 @@ def _updated(state: State, event: WorkloadUpdated, seq: int, at: Micros) -> None
     enqueue(workload)
 
 
-def _only_marks(workload: WorkloadView, event: WorkloadUpdated) -> bool:
+def _only_marks(workload: WorkloadView, event: slices.WorkloadUpdated) -> bool:
     """Does it say nothing but how limit ranges judge what has quota? That means nothing until it has none."""
     return workload.assignment is not None and event.changes.keys() == {"misconfigured"}
 
 
-def _reserved(state: State, event: QuotaReserved, seq: int, at: Micros) -> None:
+def _reserved(state: State, event: scheduler.QuotaReserved, seq: int, at: Micros) -> None:
     workload = told(state, event, seq, at)
     if workload is None:
         return
@@ -182,7 +157,7 @@ def _reserved(state: State, event: QuotaReserved, seq: int, at: Micros) -> None:
         got_quota_again(workload, at)
 
 
-def _admitted(state: State, event: Admitted, seq: int, at: Micros) -> None:
+def _admitted(state: State, event: scheduler.Admitted, seq: int, at: Micros) -> None:
     workload = state.live(event.workload)
     if workload is None or (queue := charged(workload)) is None or workload.admitted_at is not None:
         return
@@ -199,7 +174,7 @@ def _admitted(state: State, event: Admitted, seq: int, at: Micros) -> None:
     workload.local_queue.admitted += 1
 
 
-def _evicted(state: State, event: Evicted, seq: int, at: Micros) -> None:
+def _evicted(state: State, event: scheduler.Evicted, seq: int, at: Micros) -> None:
     workload = told(state, event, seq, at)
     if workload is None:
         return
@@ -222,7 +197,7 @@ def _evicted(state: State, event: Evicted, seq: int, at: Micros) -> None:
         workload.order_at = at
 
 
-def _preempted(state: State, event: Preempted, seq: int, at: Micros) -> None:
+def _preempted(state: State, event: scheduler.Preempted, seq: int, at: Micros) -> None:
     workload = told(state, event, seq, at)
     if workload is not None:
         condition(workload, "Preempted", True, event.rule, event.message, at)
@@ -231,7 +206,7 @@ def _preempted(state: State, event: Preempted, seq: int, at: Micros) -> None:
         remember(preemptor, event, seq, at)
 
 
-def _released(state: State, event: QuotaReleased, seq: int, at: Micros) -> None:
+def _released(state: State, event: scheduler.QuotaReleased, seq: int, at: Micros) -> None:
     workload = state.live(event.workload)
     if workload is None or charged(workload) is None:
         return
@@ -256,7 +231,7 @@ def _released(state: State, event: QuotaReleased, seq: int, at: Micros) -> None:
     enqueue(workload)
 
 
-def _requeued(state: State, event: Requeued, seq: int, at: Micros) -> None:
+def _requeued(state: State, event: scheduler.Requeued, seq: int, at: Micros) -> None:
     workload = told(state, event, seq, at)
     if workload is None:
         return
@@ -266,7 +241,7 @@ def _requeued(state: State, event: Requeued, seq: int, at: Micros) -> None:
         workload.requeue_count = workload.past_execution_s = 0
 
 
-def _backoff(state: State, event: RequeueBackoffStarted, seq: int, at: Micros) -> None:
+def _backoff(state: State, event: scheduler.RequeueBackoffStarted, seq: int, at: Micros) -> None:
     workload = told(state, event, seq, at)
     if workload is not None:
         workload.requeue_count = event.count
@@ -277,7 +252,9 @@ def _backoff(state: State, event: RequeueBackoffStarted, seq: int, at: Micros) -
             condition(workload, "Requeued", False, evicted.reason, evicted.message, at)
 
 
-def deactivated(state: State, event: WorkloadDeactivated | ParentDeactivated, seq: int, at: Micros) -> None:
+def deactivated(
+    state: State, event: scheduler.WorkloadDeactivated | variants.ParentDeactivated, seq: int, at: Micros
+) -> None:
     workload = told(state, event, seq, at)
     if workload is None or is_overtaken(event, workload.switched_by):
         return
@@ -290,7 +267,7 @@ def deactivated(state: State, event: WorkloadDeactivated | ParentDeactivated, se
     condition(workload, "DeactivationTarget", True, event.reason, event.message, at)
 
 
-def _pods_ready(state: State, event: WorkloadPodsReady, seq: int, at: Micros) -> None:
+def _pods_ready(state: State, event: slices.WorkloadPodsReady, seq: int, at: Micros) -> None:
     workload = told(state, event, seq, at)
     if workload is None:
         return
@@ -309,7 +286,7 @@ def _pods_ready(state: State, event: WorkloadPodsReady, seq: int, at: Micros) ->
         workload.migrations = (*workload.migrations[:-1], last)
 
 
-def _finished(state: State, event: WorkloadFinished, seq: int, at: Micros) -> None:
+def _finished(state: State, event: slices.WorkloadFinished, seq: int, at: Micros) -> None:
     workload = state.workloads.get(event.workload)
     if workload is None or workload.finished_at is not None:
         return
@@ -342,7 +319,7 @@ def _take_place(state: State, old: WorkloadView, at: Micros) -> None:
             set_active(new, False, at, old.inactive_because)
 
 
-def _slice_replaced(state: State, event: WorkloadSliceReplaced, seq: int, at: Micros) -> None:
+def _slice_replaced(state: State, event: scheduler.WorkloadSliceReplaced, seq: int, at: Micros) -> None:
     """The new slice takes over quota, execution time and attempts of the old one, which is Finished (WS4)."""
     old, new = state.workloads.get(event.workload), state.workloads.get(event.by)
     if old is None or old.finished_at is not None:
@@ -363,7 +340,7 @@ def _slice_replaced(state: State, event: WorkloadSliceReplaced, seq: int, at: Mi
     replace_victim(state, old, new)
 
 
-def _deleted(state: State, event: WorkloadDeleted, _seq: int, _at: Micros) -> None:
+def _deleted(state: State, event: slices.WorkloadDeleted, _seq: int, _at: Micros) -> None:
     remove(state, event.workload)
 
 
@@ -390,7 +367,7 @@ def remove(state: State, key: WorkloadKey) -> None:
             del state.jobs[job.key]
 
 
-def _pending(state: State, event: PendingReasonChanged, seq: int, at: Micros) -> None:
+def _pending(state: State, event: scheduler.PendingReasonChanged, seq: int, at: Micros) -> None:
     verdict = PendingReason(event.reason, event.message, seq, at)
     for key in event.workloads:
         workload = state.workloads.get(key)
@@ -399,7 +376,7 @@ def _pending(state: State, event: PendingReasonChanged, seq: int, at: Micros) ->
             remember(workload, event, seq, at)
 
 
-def _parked(state: State, event: WorkloadsParked, seq: int, at: Micros) -> None:
+def _parked(state: State, event: scheduler.WorkloadsParked, seq: int, at: Micros) -> None:
     verdict = PendingReason(event.reason, event.message, seq, at, aside=event.aside)
     for key in event.workloads:
         workload = state.workloads.get(key)
@@ -417,20 +394,20 @@ def _parked(state: State, event: WorkloadsParked, seq: int, at: Micros) -> None:
             verdicts[class_key(state, workload)] = verdict
 
 
-def _preemption_issued(state: State, event: PreemptionIssued, seq: int, at: Micros) -> None:
+def _preemption_issued(state: State, event: scheduler.PreemptionIssued, seq: int, at: Micros) -> None:
     workload = told(state, event, seq, at)
     if workload is not None:
         workload.pending = PendingReason(event.reason, event.message, seq, at, preempts=True)
 
 
-def _preemptions_begun(state: State, event: PendingPreemptionsIssued, seq: int, at: Micros) -> None:
+def _preemptions_begun(state: State, event: scheduler.PendingPreemptionsIssued, seq: int, at: Micros) -> None:
     workload = told(state, event, seq, at)
     if workload is not None:
         workload.preemptions_pending = False
         set_victims(state, workload, event.victims)
 
 
-def _blocked(state: State, event: BlockedOnPreemptionGates, seq: int, at: Micros) -> None:
+def _blocked(state: State, event: scheduler.BlockedOnPreemptionGates, seq: int, at: Micros) -> None:
     workload = told(state, event, seq, at)
     if workload is not None:
         workload.pending = PendingReason(ADMISSION_GATED, event.message, seq, at)
@@ -438,7 +415,7 @@ def _blocked(state: State, event: BlockedOnPreemptionGates, seq: int, at: Micros
         condition(workload, "BlockedOnPreemptionGates", True, "PreemptionGated", event.message, at)
 
 
-def _reclaimable(state: State, event: ReclaimablePodsUpdated, seq: int, at: Micros) -> None:
+def _reclaimable(state: State, event: slices.ReclaimablePodsUpdated, seq: int, at: Micros) -> None:
     workload = told(state, event, seq, at)
     if workload is not None:
         workload.reclaimable = dict(event.pods)
@@ -447,25 +424,25 @@ def _reclaimable(state: State, event: ReclaimablePodsUpdated, seq: int, at: Micr
 
 
 WORKLOAD_FOLDS: dict[type[Event], Callable[[State, Any, int, Micros], object]] = {
-    Admitted: _admitted,
-    BlockedOnPreemptionGates: _blocked,
-    Evicted: _evicted,
-    PendingPreemptionsIssued: _preemptions_begun,
-    PendingReasonChanged: _pending,
-    Preempted: _preempted,
-    PreemptionIssued: _preemption_issued,
-    QuotaReleased: _released,
-    QuotaReserved: _reserved,
-    ReclaimablePodsUpdated: _reclaimable,
-    RequeueBackoffStarted: _backoff,
-    Requeued: _requeued,
-    WorkloadCreated: _created,
-    WorkloadDeactivated: deactivated,
-    WorkloadDeleted: _deleted,
-    WorkloadFinished: _finished,
-    WorkloadSliceReplaced: _slice_replaced,
-    WorkloadPodsReady: _pods_ready,
-    WorkloadStopped: told,
-    WorkloadUpdated: _updated,
-    WorkloadsParked: _parked,
+    scheduler.Admitted: _admitted,
+    scheduler.BlockedOnPreemptionGates: _blocked,
+    scheduler.Evicted: _evicted,
+    scheduler.PendingPreemptionsIssued: _preemptions_begun,
+    scheduler.PendingReasonChanged: _pending,
+    scheduler.Preempted: _preempted,
+    scheduler.PreemptionIssued: _preemption_issued,
+    scheduler.QuotaReleased: _released,
+    scheduler.QuotaReserved: _reserved,
+    slices.ReclaimablePodsUpdated: _reclaimable,
+    scheduler.RequeueBackoffStarted: _backoff,
+    scheduler.Requeued: _requeued,
+    slices.WorkloadCreated: _created,
+    scheduler.WorkloadDeactivated: deactivated,
+    slices.WorkloadDeleted: _deleted,
+    slices.WorkloadFinished: _finished,
+    scheduler.WorkloadSliceReplaced: _slice_replaced,
+    slices.WorkloadPodsReady: _pods_ready,
+    slices.WorkloadStopped: told,
+    slices.WorkloadUpdated: _updated,
+    scheduler.WorkloadsParked: _parked,
 }

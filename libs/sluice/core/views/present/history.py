@@ -13,34 +13,8 @@ from sluice.core.workload.reasons import (
     deactivation_message,
 )
 from sluice.core.world.inadmissible import GATED_BY_ANNOTATION, constraints_in
+from sluice.events import checks, scheduler, slices, variants
 from sluice.events.base import Event, Micros
-from sluice.events.checks import CheckStateChanged, VerdictIgnored
-from sluice.events.scheduler import (
-    Admitted,
-    BlockedOnPreemptionGates,
-    Evicted,
-    PendingPreemptionsIssued,
-    PendingReasonChanged,
-    Preempted,
-    PreemptionIssued,
-    QuotaReserved,
-    RequeueBackoffStarted,
-    Requeued,
-    WorkloadDeactivated,
-    WorkloadsParked,
-)
-from sluice.events.slices import Rejected, WorkloadCreated, WorkloadFinished, WorkloadUpdated
-from sluice.events.variants import (
-    ParentAdmitted,
-    ParentEvicted,
-    ParentReleased,
-    PreemptionGateClosed,
-    PreemptionGateOpened,
-    VariantActivated,
-    VariantCreated,
-    VariantDeactivated,
-    VariantDeleted,
-)
 
 from .preemptions import preemptions_text
 
@@ -71,13 +45,13 @@ def notices(workload: WorkloadView) -> list[Notice]:
         seq, at, event = transition
         notice = _notice(workload, transition, since, queue)
         match event:
-            case WorkloadCreated():
+            case slices.WorkloadCreated():
                 sizes = counts(event.workload.pod_sets)
-            case QuotaReserved():
+            case scheduler.QuotaReserved():
                 queue = event.cluster_queue
-            case WorkloadUpdated(pod_sets=[*pod_sets]) if sizes == (now := counts(pod_sets)):
+            case slices.WorkloadUpdated(pod_sets=[*pod_sets]) if sizes == (now := counts(pod_sets)):
                 notice = Notice(seq, at, "Normal", UPDATED, f"{ADJUSTED}: {size_text(now)}")
-            case WorkloadUpdated(pod_sets=[*pod_sets]):
+            case slices.WorkloadUpdated(pod_sets=[*pod_sets]):
                 sizes = counts(pod_sets)
         before, gates = gates, _gates(event, gates)
         if before and not gates:
@@ -87,7 +61,7 @@ def notices(workload: WorkloadView) -> list[Notice]:
         if gates and gates != before:
             text = f"Workload admission is gated by: {gates}"
             found.append(Notice(seq, at, "Normal", ADMISSION_GATED, text))
-        if isinstance(event, QuotaReserved | Requeued | ParentReleased):
+        if isinstance(event, scheduler.QuotaReserved | scheduler.Requeued | variants.ParentReleased):
             since = at
     return found
 
@@ -95,9 +69,9 @@ def notices(workload: WorkloadView) -> list[Notice]:
 def _gates(event: Event, before: str) -> str:
     """Return the annotation with the gates that hold up admission, as the event leaves it."""
     match event:
-        case WorkloadCreated(workload=record):
+        case slices.WorkloadCreated(workload=record):
             return record.annotations.get(GATED_BY_ANNOTATION, "")
-        case WorkloadUpdated(annotations=dict(annotations)):
+        case slices.WorkloadUpdated(annotations=dict(annotations)):
             return annotations.get(GATED_BY_ANNOTATION, "")
     return before
 
@@ -107,27 +81,27 @@ def _notice(workload: WorkloadView, transition: Transition, since: Micros, reser
     seq, at, event = transition
     waited_s = (at - since) // MICROS_PER_S
     match event:
-        case Preempted(workload=victim) if victim != workload.key:
+        case scheduler.Preempted(workload=victim) if victim != workload.key:
             queue = event.preemptee_path.rpartition("/")[2]
             message = f"Preempted workload {victim}{f' in ClusterQueue {queue}' if queue else ''}"
             return Notice(seq, at, "Normal", "PreemptedWorkload", message)
-        case QuotaReserved():
+        case scheduler.QuotaReserved():
             message = f"Quota reserved in ClusterQueue {event.cluster_queue}, wait time since queued was "
             pending = f". {preemptions_text(len(event.pending_victims))}" if event.preemptions_pending else ""
             return Notice(seq, at, "Normal", "QuotaReserved", f"{message}{waited_s}s{pending}")
-        case Admitted():
+        case scheduler.Admitted():
             queue = reserved_in or workload.cluster_queue_name
             message = f"Admitted by ClusterQueue {queue}, wait time since reservation was {waited_s}s"
             return Notice(seq, at, "Normal", "Admitted", message)
-        case Evicted():
+        case scheduler.Evicted():
             reason = condition_reason(event.reason, event.underlying_cause)
             return Notice(seq, at, "Normal", f"EvictedDueTo{reason}", event.message)
-        case WorkloadDeactivated(workload=variant) if variant != workload.key:
+        case scheduler.WorkloadDeactivated(workload=variant) if variant != workload.key:
             message = f'Variant Workload "{variant}" deactivated due to {event.message}'
             return Notice(seq, at, "Warning", "DeactivatedVariant", message)
-        case WorkloadDeactivated(reason="AdmissionCheck"):
+        case scheduler.WorkloadDeactivated(reason="AdmissionCheck"):
             return Notice(seq, at, "Warning", "AdmissionCheckRejected", f"Deactivated due to {event.message}")
-        case WorkloadDeactivated() if event.reason == MAXIMUM_EXECUTION_TIME_EXCEEDED:
+        case scheduler.WorkloadDeactivated() if event.reason == MAXIMUM_EXECUTION_TIME_EXCEEDED:
             limit_s = workload.record.maximum_execution_time_s
             message = f"The maximum execution time ({limit_s}s) exceeded"
             return Notice(seq, at, "Warning", MAXIMUM_EXECUTION_TIME_EXCEEDED, message)
@@ -137,57 +111,59 @@ def _notice(workload: WorkloadView, transition: Transition, since: Micros, reser
 def _plain(seq: int, at: Micros, event: Event) -> Notice:
     """What needs no context: the event's own reason and message."""
     match event:
-        case PendingReasonChanged() | WorkloadsParked() if constraints := constraints_in(event.message):
+        case scheduler.PendingReasonChanged() | scheduler.WorkloadsParked() if constraints := constraints_in(
+            event.message
+        ):
             message = f"{', '.join(constraints)}: {event.reason}: {event.message}"
             return Notice(seq, at, "Warning", "AdmissionConstraintUnsatisfied", message)
-        case PendingReasonChanged() | WorkloadsParked() | PreemptionIssued():
+        case scheduler.PendingReasonChanged() | scheduler.WorkloadsParked() | scheduler.PreemptionIssued():
             return Notice(seq, at, "Warning", event.reason, event.message)
-        case PendingPreemptionsIssued():
+        case scheduler.PendingPreemptionsIssued():
             message = f"The pending preemption of {len(event.victims)} workload(s) is issued"
             if not event.victims:
                 message = "Nobody has to be preempted any more for what is reserved"
             return Notice(seq, at, "Normal", "PendingPreemptionsIssued", message)
-        case RequeueBackoffStarted():
+        case scheduler.RequeueBackoffStarted():
             # Rounded up: who waits for less than a second does wait.
             wait_s = -(-max(0, event.requeue_at - at) // MICROS_PER_S)
             # Counted are attempts whose pods were not ready in time; a check's Retry is none.
             failed = f", failed attempts: {event.count}" if event.count else ""
             message = f"Requeued after {wait_s}s{failed}"
             return Notice(seq, at, "Normal", "RequeueBackoffStarted", message)
-        case Requeued():
+        case scheduler.Requeued():
             return Notice(seq, at, "Normal", f"Requeued{event.reason}", event.message)
-        case CheckStateChanged():
+        case checks.CheckStateChanged():
             message = f"Admission check {event.check} is {event.state}" + _suffix(event.message)
             return Notice(seq, at, "Normal", "AdmissionCheckUpdated", message)
-        case VerdictIgnored():
+        case checks.VerdictIgnored():
             said = f"{event.state} of admission check {event.check} for attempt {event.attempt}"
             message = f"{said}: {event.reason}" + _suffix(event.message)
             return Notice(seq, at, "Warning", "AdmissionCheckVerdictIgnored", message)
-        case WorkloadCreated() if event.workload.replaces is not None:
+        case slices.WorkloadCreated() if event.workload.replaces is not None:
             message = f"Workload slice to replace {event.workload.replaces}"
             return Notice(seq, at, "Normal", "CreatedWorkload", message)
-        case WorkloadUpdated(active=False):
+        case slices.WorkloadUpdated(active=False):
             return Notice(seq, at, "Normal", "Deactivated", deactivation_message(event.message))
-        case WorkloadUpdated(active=True):
+        case slices.WorkloadUpdated(active=True):
             return Notice(seq, at, "Normal", "Activated", event.message or "The workload is active again")
-        case WorkloadUpdated() if event.pod_sets is not None:
+        case slices.WorkloadUpdated() if event.pod_sets is not None:
             return Notice(
                 seq, at, "Normal", UPDATED, f"Resized in place to {size_text(counts(event.pod_sets))}"
             )
-        case WorkloadUpdated() if event.misconfigured is not None:
+        case slices.WorkloadUpdated() if event.misconfigured is not None:
             return Notice(seq, at, "Normal", UPDATED, ADJUSTED)
-        case WorkloadFinished(reason="WorkloadSliceReplaced"):
+        case slices.WorkloadFinished(reason="WorkloadSliceReplaced"):
             return Notice(seq, at, "Normal", event.reason, event.message)
-        case WorkloadFinished():
+        case slices.WorkloadFinished():
             kind: Literal["Normal", "Warning"] = "Warning" if event.reason == "Failed" else "Normal"
             return Notice(seq, at, kind, f"Finished{event.reason}", event.message)
-        case Rejected():
+        case slices.Rejected():
             errors = "; ".join(str(error) for error in event.errors)
             return Notice(seq, at, "Warning", "Refused", f"{event.event_type} at {event.cause}: {errors}")
-        case PreemptionGateClosed():
+        case variants.PreemptionGateClosed():
             message = f'Closed preemption gate for variant workload "{event.workload}"'
             return Notice(seq, at, "Normal", "PreemptionGatedVariant", message)
-        case ParentEvicted():
+        case variants.ParentEvicted():
             why = f"{event.message}: {event.cause_message}" if event.cause_message else event.message
             return Notice(seq, at, "Normal", f"EvictedDueTo{event.reason}", why)
     reason = _REASONS.get(type(event), type(event).__name__)
@@ -195,13 +171,13 @@ def _plain(seq: int, at: Micros, event: Event) -> Notice:
 
 
 _REASONS: Mapping[type[Event], str] = {
-    BlockedOnPreemptionGates: "PreemptionGated",
-    ParentAdmitted: "Admitted",
-    PreemptionGateOpened: "PreemptionUngatedVariant",
-    VariantActivated: "ActivatedVariant",
-    VariantCreated: "CreatedVariant",
-    VariantDeactivated: "DeactivatedVariant",
-    VariantDeleted: "DeletedVariant",
+    scheduler.BlockedOnPreemptionGates: "PreemptionGated",
+    variants.ParentAdmitted: "Admitted",
+    variants.PreemptionGateOpened: "PreemptionUngatedVariant",
+    variants.VariantActivated: "ActivatedVariant",
+    variants.VariantCreated: "CreatedVariant",
+    variants.VariantDeactivated: "DeactivatedVariant",
+    variants.VariantDeleted: "DeletedVariant",
 }
 """What Kueue calls events that speak for themselves; others have their own names."""
 

@@ -40,6 +40,3 @@ class CheckRequestProjection(Entries[bytes]):
 
     def __init__(self) -> None:
         super().__init__(msgspec.json.Encoder().encode)
-
-
-__all__ = ["CheckRequestProjection", "Entries"]

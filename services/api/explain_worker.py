@@ -14,8 +14,6 @@ from sluice.replay.explain.why_text import plain_words
 from sluice.replay.source.errors import UnknownWorkloadError
 from sluice.replay.source.time_travel import scheduler_at
 
-__all__ = ["Answer", "Question"]
-
 
 class Question(msgspec.Struct, frozen=True):
     """*foreign*: namespaces of which nothing is told; None: all is."""

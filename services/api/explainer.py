@@ -11,8 +11,6 @@ from sluice.protocol.query import WhyAnswer, WhyRequest
 
 from .explain_worker import Answer, Question
 
-__all__ = ["BusyError", "Explainer", "UnknownError"]
-
 AT_ONCE, WAITING = 1, 8
 ANSWER_S = 45.0
 

@@ -21,8 +21,6 @@ from .meter import Meter
 from .offers import MALFORMED, Refused, Taken, judge_offer, subject_of
 from .questions import narrow, unanswered
 
-__all__ = ["Ingress"]
-
 TOO_MANY = 429
 QUESTIONS_AT_ONCE = 4
 """Seconds' worth of questions that a party may ask at once."""

@@ -1,7 +1,5 @@
 """How much somebody may still do now: so much a second in the long run, more at once."""
 
-__all__ = ["Meter"]
-
 
 class Meter:
     """A bucket of tokens; times in seconds, of any clock that goes forward."""

@@ -11,8 +11,6 @@ from sluice.protocol.subjects import job_of
 from sluice.rights.gate_policy import covers
 from sluice.rights.parties import Bounds, Party
 
-__all__ = ["Refused", "Taken", "judge_offer", "owned_id", "subject_of"]
-
 MAY_NOT, MALFORMED, TOO_LARGE = 403, 400, 413
 HEARTBEATS = "$KV."
 TTL = "Nats-TTL"

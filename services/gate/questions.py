@@ -10,8 +10,6 @@ from sluice.rights.parties import Party
 
 from .offers import MALFORMED, MAY_NOT, Refused
 
-__all__ = ["narrow", "unanswered"]
-
 MOST_BYTES = 64 * 1024
 _REASONS = {400: "BadRequest", 403: "Forbidden", 429: "TooManyRequests"}
 

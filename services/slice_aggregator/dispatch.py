@@ -39,6 +39,3 @@ class Dispatch(Entries[bytes]):
 
     def __init__(self) -> None:
         super().__init__(msgspec.json.Encoder().encode)
-
-
-__all__ = ["Dispatch", "Entries"]

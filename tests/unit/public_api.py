@@ -1,8 +1,7 @@
 """What is public, read from the packages themselves.
 
 The rule is one: a package's `__all__` names its public modules (and what it re-exports), a module's `__all__`
-its public names. Of a module that has none, all is public but for what begins with an underscore; those of
-the interface have one.
+its public names. Of a module that has none, all is public but for what begins with an underscore.
 `INTERFACE` is the part of it that users' programs and plug-ins build upon: its names and signatures are
 recorded in `public_api.txt`, and a change of it is deliberate. `make api` records it anew.
 """
@@ -56,10 +55,10 @@ def modules(root: str) -> Iterator[ModuleType]:
 
 
 def public_names(module: ModuleType) -> list[str]:
-    """As its `__all__` has them; a module that is no part of the interface may do without."""
-    if not hasattr(module, "__path__") and not module.__name__.startswith(INTERFACE):
+    """As its `__all__` has them; of a module that has none, all that it defines."""
+    if not hasattr(module, "__path__"):
         return list(getattr(module, "__all__", own_names(module)))
-    assert "__all__" in vars(module), f"{module.__name__} is public and has no __all__"
+    assert "__all__" in vars(module), f"{module.__name__} is a public package and has no __all__"
     found: list[str] = module.__all__
     return found
 
@@ -111,7 +110,7 @@ def _lines(module: ModuleType, name: str) -> list[str]:
 
 def _is_public(home: str, name: str) -> bool:
     inside = any(home == root or home.startswith(f"{root}.") for root in INTERFACE) and "._" not in home
-    return inside and name in getattr(importlib.import_module(home), "__all__", ())
+    return inside and name in public_names(importlib.import_module(home))
 
 
 def _class_lines(cls: type, definition: ast.ClassDef) -> list[str]:

@@ -6,8 +6,6 @@ from .core_v1 import PodTemplateSpec
 from .kueue import AdmissionConstraints
 from .meta import Int32, LabelSelector, Manifest, ObjectMeta, Seconds, always
 
-__all__ = ["API_VERSION", "Job", "JobSpec", "JobTemplateSpec"]
-
 API_VERSION = "batch/v1"
 
 

@@ -11,21 +11,6 @@ from .meta import Int32, Manifest, Seconds, always
 from .quantity import Quantity
 from .sluice_v1 import API_VERSION
 
-__all__ = [
-    "Budget",
-    "BudgetLimits",
-    "BudgetPeriod",
-    "BudgetScope",
-    "BudgetSource",
-    "BudgetSpec",
-    "FlavorPrice",
-    "PrometheusSource",
-    "ResourceHours",
-    "WebhookCheckConfig",
-    "WebhookCheckConfigSpec",
-    "Weekday",
-]
-
 Weekday = Literal["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
 
 

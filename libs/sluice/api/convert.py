@@ -10,8 +10,6 @@ from typing import Any
 
 from .errors import FieldError, near_miss, unknown_field
 
-__all__ = ["API_VERSION", "MODES", "OLDER", "Errors", "Object", "cluster_queue", "is_proposal", "to_v1beta2"]
-
 Object = dict[str, Any]
 
 _FUNGIBILITY = {"Borrow": "MayStopSearch", "Preempt": "MayStopSearch"}

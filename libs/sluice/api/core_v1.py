@@ -5,27 +5,6 @@ from typing import Any
 from .meta import Int32, LabelSelectorRequirement, Manifest, ObjectMeta, Seconds, always
 from .quantity import Quantity
 
-__all__ = [
-    "Affinity",
-    "Container",
-    "EnvVar",
-    "LimitRange",
-    "LimitRangeItem",
-    "LimitRangeSpec",
-    "Namespace",
-    "NamespaceSpec",
-    "NodeAffinity",
-    "NodeSelector",
-    "NodeSelectorTerm",
-    "PodSchedulingGate",
-    "PodSpec",
-    "PodTemplateSpec",
-    "PreferredSchedulingTerm",
-    "ResourceRequirements",
-    "Taint",
-    "Toleration",
-]
-
 
 class Taint(Manifest, frozen=True):
     """Keeps pods off the nodes of a flavor unless they tolerate it."""

@@ -15,16 +15,6 @@ from .meta import Manifest
 from .scheme import BY_GVK, Kind, custom_kind
 from .spelling import as_written
 
-__all__ = [
-    "MAX_DEPTH",
-    "DecodeError",
-    "decode_json",
-    "decode_object",
-    "describe",
-    "find_kind",
-    "wrong_fields",
-]
-
 MAX_DEPTH = 64
 """Nesting that no manifest needs; deeper input is refused before anything recurses into it."""
 

@@ -14,8 +14,6 @@ from .features import NONE, PARTIAL_ADMISSION, enabled
 from .meta import Manifest, ObjectMeta
 from .scheme import kind_of
 
-__all__ = ["NAMESPACE", "NAMESPACE_LABEL", "default"]
-
 NAMESPACE = "default"
 NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 

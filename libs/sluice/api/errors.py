@@ -7,28 +7,6 @@ from typing import Any, Final
 
 import msgspec
 
-__all__ = [
-    "IMMUTABLE",
-    "UNREADABLE",
-    "BadValue",
-    "FieldError",
-    "InvalidError",
-    "aggregate",
-    "duplicate",
-    "forbidden",
-    "invalid",
-    "near_miss",
-    "not_found",
-    "not_supported",
-    "plain",
-    "required",
-    "too_long",
-    "too_many",
-    "type_invalid",
-    "unknown_field",
-    "unreadable",
-]
-
 BadValue = str | int | float | bool | None | dict[str, Any] | list[Any]
 
 IMMUTABLE: Final = "field is immutable"

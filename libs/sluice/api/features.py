@@ -66,6 +66,3 @@ def enabled(gates: Mapping[str, bool], name: str) -> bool:
     """
     found = gates.get(name)
     return DEFAULTS.get(name, False) if found is None else found
-
-
-__all__ = sorted(["enabled", *(name for name in globals() if name.isupper())])

@@ -6,8 +6,6 @@ from .batch_v1 import JobTemplateSpec
 from .kueue import AdmissionConstraints
 from .meta import Int32, Manifest, ObjectMeta, Seconds, always
 
-__all__ = ["API_VERSION", "JobSet", "JobSetSpec", "ReplicatedJob"]
-
 API_VERSION = "jobset.x-k8s.io/v1alpha2"
 
 

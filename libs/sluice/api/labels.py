@@ -1,33 +1,5 @@
 """Labels and annotations that mean something, spelled as users of Kueue know them."""
 
-__all__ = [
-    "ADMISSION_GATED_BY",
-    "ALLOWED_RESOURCE_FLAVORS",
-    "ANSWER_TIMEOUT_SECONDS",
-    "CANNOT_BORROW",
-    "CANNOT_PREEMPT",
-    "CONCURRENT_ADMISSION_PARENT",
-    "ELASTIC_JOB",
-    "GATE_CONCURRENT_ADMISSION",
-    "GATE_ELASTIC_JOB",
-    "JOB_COMPLETIONS_EQUAL_PARALLELISM",
-    "JOB_MIN_PARALLELISM",
-    "JOB_UID",
-    "MAX_EXEC_TIME_SECONDS",
-    "PEOPLE",
-    "POD_SET_GROUP_NAME",
-    "PREBUILT_WORKLOAD",
-    "PREEMPTION_GATES",
-    "PREFIX",
-    "PRIORITY_BOOST",
-    "PRIORITY_CLASS",
-    "QUEUE_NAME",
-    "RESOURCE_IN_USE",
-    "SLICE_REPLACEMENT_FOR",
-    "WORKLOAD_SLICE_NAME",
-    "answered_by_people",
-]
-
 PREFIX = "kueue.x-k8s.io/"
 
 QUEUE_NAME = PREFIX + "queue-name"

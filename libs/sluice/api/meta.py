@@ -9,19 +9,6 @@ from typing import Annotated, Any
 
 import msgspec
 
-__all__ = [
-    "Condition",
-    "Int32",
-    "Int64",
-    "LabelSelector",
-    "LabelSelectorRequirement",
-    "Manifest",
-    "ObjectMeta",
-    "OwnerReference",
-    "Seconds",
-    "always",
-]
-
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 Seconds = Annotated[int, msgspec.Meta(ge=-9_000_000_000, le=9_000_000_000)]

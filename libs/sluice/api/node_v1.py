@@ -5,8 +5,6 @@ from typing import Any
 from .meta import Manifest, ObjectMeta, always
 from .quantity import Quantity
 
-__all__ = ["API_VERSION", "Overhead", "RuntimeClass"]
-
 API_VERSION = "node.k8s.io/v1"
 
 

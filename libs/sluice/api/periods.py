@@ -6,8 +6,6 @@ from zoneinfo import ZoneInfo
 
 from .check_parameters import BudgetPeriod, Weekday
 
-__all__ = ["Period", "period_at"]
-
 _MICROSECOND = timedelta(microseconds=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _WEEKDAYS = get_args(Weekday)

@@ -7,18 +7,6 @@ import re
 from decimal import ROUND_CEILING, Decimal
 from functools import lru_cache
 
-__all__ = [
-    "MAX",
-    "MAX_LENGTH",
-    "MIN",
-    "Quantity",
-    "QuantityError",
-    "format_value",
-    "parse",
-    "resource_value",
-    "saturate",
-]
-
 Quantity = int | float | str
 """A quantity as written in a manifest. Floats occur only there; they are read by their decimal text."""
 

@@ -7,17 +7,6 @@ from .kueue import AdmissionConstraints
 from .meta import Int32, Manifest, ObjectMeta, Seconds, always
 from .quantity import Quantity
 
-__all__ = [
-    "API_VERSION",
-    "HeadGroupSpec",
-    "RayCluster",
-    "RayClusterSpec",
-    "RayJob",
-    "RayJobSpec",
-    "WorkerGroupSpec",
-    "wire_name",
-]
-
 API_VERSION = "ray.io/v1"
 
 _ODD = {"runtime_env_yaml": "runtimeEnvYAML"}

@@ -8,21 +8,6 @@ from . import batch_v1, check_parameters, convert, core_v1, custom, jobset, kueu
 from .errors import FieldError
 from .meta import Manifest
 
-__all__ = [
-    "BY_GVK",
-    "BY_TYPE",
-    "JOB_TYPES",
-    "KINDS",
-    "VIEWS",
-    "WORDS",
-    "Kind",
-    "Object",
-    "Prepare",
-    "configuration_kinds",
-    "custom_kind",
-    "kind_of",
-]
-
 Object = dict[str, Any]
 Prepare = Callable[[Object, list[FieldError]], Object]
 

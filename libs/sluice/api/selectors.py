@@ -4,8 +4,6 @@ from collections.abc import Mapping, Sequence
 
 from .meta import LabelSelector, LabelSelectorRequirement
 
-__all__ = ["Labels", "compare", "matches", "meets"]
-
 Labels = Mapping[str, str]
 
 

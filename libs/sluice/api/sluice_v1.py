@@ -19,8 +19,6 @@ from .kueue import AdmissionConstraints
 from .meta import Int32, Manifest, ObjectMeta, Seconds, always
 from .quantity import Quantity
 
-__all__ = ["API_VERSION", "Job", "JobSpec", "PodGroup", "groups"]
-
 API_VERSION = "sluice.dev/v1alpha1"
 
 

@@ -137,6 +137,3 @@ def _message(kind: type[msgspec.Struct]) -> dict[str, Any]:
         "contentType": CONTENT_TYPE,
         "payload": {"$ref": f"./schema/{FAMILY}.json#/$defs/{kind.__name__}"},
     }
-
-
-__all__ = ["ENDPOINTS", "FAMILY", "TYPES", "channels", "examples", "operations"]

@@ -6,8 +6,6 @@ from types import MappingProxyType, ModuleType
 from . import checks, config, scheduler, slices, variants
 from .base import Event
 
-__all__ = ["EVENTS", "REFUSALS", "VERSIONS", "WRITERS", "writer_of"]
-
 _MODULES: tuple[ModuleType, ...] = (config, slices, variants, scheduler, checks)
 
 

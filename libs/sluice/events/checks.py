@@ -11,24 +11,6 @@ from sluice.api.kueue import PodSetUpdate
 
 from .base import Event, FieldError, Micros, WorkloadKey
 
-__all__ = [
-    "WRITER",
-    "AdmissionCheckStatusChanged",
-    "CheckInputRejected",
-    "CheckRequestsUpdated",
-    "CheckStateChanged",
-    "ChecksPending",
-    "ChecksReady",
-    "ChecksRejected",
-    "ChecksRequested",
-    "ChecksRetry",
-    "ChecksWithdrawn",
-    "ControllerLost",
-    "ControllerSeen",
-    "PreemptionsAllowed",
-    "VerdictIgnored",
-]
-
 WRITER: Final = "checks"
 """The subject of these events, `sluice.<cell>.checks`: on the wire, so it outlives the module's name."""
 

@@ -18,27 +18,6 @@ from .base import Micros
 from .catalogue import EVENTS, VERSIONS
 from .commit import Commit, Step
 
-__all__ = [
-    "COMMIT_TYPE",
-    "CONTENT_TYPE",
-    "FOREIGN",
-    "LATEST",
-    "CloudEvent",
-    "CommitDecodeError",
-    "Enveloped",
-    "decode_commit",
-    "decode_message",
-    "encode_commit",
-    "encode_message",
-    "encode_step",
-    "envelope",
-    "field_errors",
-    "fits",
-    "message_id_of",
-    "rfc3339",
-    "type_of",
-]
-
 COMMIT_TYPE = "sluice.commit"
 CONTENT_TYPE = "application/json"
 

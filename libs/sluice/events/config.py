@@ -6,8 +6,6 @@ import msgspec
 
 from .base import Event
 
-__all__ = ["WRITER", "ObjectApplied", "ObjectDeleted"]
-
 WRITER: Final = "config"
 """The subject of these events, `sluice.<cell>.config`: on the wire, so it outlives the module's name."""
 

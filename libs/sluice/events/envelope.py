@@ -2,8 +2,6 @@
 
 from .base import Event
 
-__all__ = ["Message"]
-
 
 class Message(Event, frozen=True, kw_only=True):
     """A message of an upstream system, plug-in or shell, undecoded; never written by a decider.

@@ -1,7 +1,5 @@
 """Ids that are data: made from the log, never from randomness (law 2)."""
 
-__all__ = ["seq_of", "uid"]
-
 
 def uid(seq: int, index: int = 0) -> str:
     """Return the uid of the *index*-th object that the message at *seq* brought about.

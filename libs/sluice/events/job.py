@@ -10,20 +10,6 @@ import msgspec
 
 from sluice.api.meta import Int64
 
-__all__ = [
-    "JobActivated",
-    "JobDeactivated",
-    "JobDeleted",
-    "JobEvent",
-    "JobFinished",
-    "JobPodsReady",
-    "JobPodsReclaimable",
-    "JobScaled",
-    "JobStopped",
-    "Lost",
-    "Seen",
-]
-
 
 class JobEvent(
     msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True

@@ -5,30 +5,6 @@ from typing import Final
 
 from .base import Event, Micros, PodSetAssignment, WorkloadKey
 
-__all__ = [
-    "WRITER",
-    "Admitted",
-    "BlockedOnPreemptionGates",
-    "ClusterQueueStatusChanged",
-    "Evicted",
-    "FlavorScanAdvanced",
-    "LocalQueueStatusChanged",
-    "PendingPreemptionsIssued",
-    "PendingReasonChanged",
-    "Preempted",
-    "PreemptionIssued",
-    "PreemptionWaitEnded",
-    "QuotaReleased",
-    "QuotaReserved",
-    "RequeueBackoffStarted",
-    "Requeued",
-    "TreesSettled",
-    "WorkloadDeactivated",
-    "WorkloadSliceReplaced",
-    "WorkloadSliceWithdrawn",
-    "WorkloadsParked",
-]
-
 WRITER: Final = "scheduler"
 """The subject of these events, `sluice.<cell>.scheduler`: on the wire, so it outlives the module's name."""
 

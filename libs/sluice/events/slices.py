@@ -5,28 +5,6 @@ from typing import Any, Final
 
 from .base import Event, FieldError, JobKey, Micros, PodSet, Value, WorkloadKey
 
-__all__ = [
-    "WRITER",
-    "CompletionsUpdated",
-    "ExecutorLost",
-    "ExecutorSeen",
-    "InputsIgnored",
-    "JobClaimed",
-    "JobReference",
-    "JobResized",
-    "JobResumed",
-    "JobSuspended",
-    "ReclaimablePodsUpdated",
-    "Rejected",
-    "WorkloadCreated",
-    "WorkloadDeleted",
-    "WorkloadFinished",
-    "WorkloadPodsReady",
-    "WorkloadRecord",
-    "WorkloadStopped",
-    "WorkloadUpdated",
-]
-
 WRITER: Final = "slices"
 """The subject of these events, `sluice.<cell>.slices`: on the wire, so it outlives the module's name."""
 

@@ -11,8 +11,6 @@ that the old struct need not be kept. They run only on commits of older versions
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["Plain", "Upcaster", "needed", "upcast", "upcaster"]
-
 Plain = dict[str, Any]
 Upcaster = Callable[[Plain], Plain]
 

@@ -13,26 +13,6 @@ from sluice.api.kueue import PodSetUpdate
 from .base import Event, PodSet, PodSetAssignment, WorkloadKey
 from .slices import WorkloadRecord
 
-__all__ = [
-    "WRITER",
-    "ParentAdmitted",
-    "ParentDeactivated",
-    "ParentEvicted",
-    "ParentMarked",
-    "ParentReleased",
-    "ParentUnmarked",
-    "PreemptionGateClosed",
-    "PreemptionGateOpened",
-    "VariantActivated",
-    "VariantCreated",
-    "VariantDeactivated",
-    "VariantDeleted",
-    "VariantPodsReady",
-    "VariantPodsReclaimed",
-    "VariantStopped",
-    "VariantUpdated",
-]
-
 WRITER: Final = "variants"
 """The subject of these events, `sluice.<cell>.variants`: on the wire, so it outlives the module's name."""
 

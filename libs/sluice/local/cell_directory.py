@@ -20,8 +20,6 @@ import msgspec
 from .private_files import write_private
 from .processes import exists
 
-__all__ = ["DEMO", "DIRECTORY", "CellState", "Place", "ProcessState", "find", "nearest"]
-
 DIRECTORY = ".sluice"
 DEMO = "demo"
 

@@ -3,8 +3,6 @@
 import os
 from pathlib import Path
 
-__all__ = ["write_private"]
-
 
 def write_private(path: Path, data: bytes) -> None:
     """Write a file that nobody but its owner can read, from its first byte on.

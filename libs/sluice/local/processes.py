@@ -22,6 +22,3 @@ def exists(pid: int) -> bool:
     except PermissionError:
         return True
     return True
-
-
-__all__ = ["exists", "service_command"]

@@ -6,8 +6,6 @@ from typing import Final, NamedTuple, Protocol
 from sluice.events.base import Micros
 from sluice.protocol.subjects import Cell
 
-__all__ = ["MAX_PAYLOAD", "Ack", "Entry", "Log", "Tail"]
-
 MAX_PAYLOAD: Final = 8 * 1024 * 1024
 """Bytes of one message, headers included."""
 

@@ -5,8 +5,6 @@ from typing import ClassVar, Protocol
 
 from sluice.events.base import Event, Micros
 
-__all__ = ["Decider"]
-
 
 class Decider[S](Protocol):
     """Pure: same events in, same decisions out, on any machine, for ever (law 2).

@@ -1,21 +1,5 @@
 """What can go wrong with the log. Fields carry for code what the message says to people."""
 
-__all__ = [
-    "AlreadyRunningError",
-    "AppendRefusedError",
-    "EventLogError",
-    "LogUnavailableError",
-    "MessageTooLargeError",
-    "NoStreamError",
-    "SequenceGapError",
-    "ServerError",
-    "StaleSequenceError",
-    "StepTooLargeError",
-    "StreamMismatchError",
-    "TooManyMessagesError",
-    "UnansweredError",
-]
-
 
 class EventLogError(Exception):
     """Base of all faults of the log."""

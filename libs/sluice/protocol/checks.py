@@ -29,17 +29,6 @@ from sluice.events.job import JobEvent
 from .dispatch import key_token
 from .heartbeats import AnyHeartbeat
 
-__all__ = [
-    "CONTROLLER",
-    "DELAY_MOST_S",
-    "VERDICT_MOST",
-    "CheckRequest",
-    "CheckVerdict",
-    "CheckedWorkload",
-    "ControllerHeartbeat",
-    "request_key",
-]
-
 CONTROLLER = "controller"
 """Kind of presence and of heartbeats."""
 

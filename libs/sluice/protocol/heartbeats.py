@@ -8,8 +8,6 @@ import msgspec
 from sluice.api.errors import UNREADABLE
 from sluice.events.base import Value
 
-__all__ = ["AnyHeartbeat", "heartbeat_of"]
-
 
 class AnyHeartbeat(Value, frozen=True, kw_only=True):
     """What every heartbeat says, whoever sends it; the rest is for people to read."""

@@ -10,31 +10,6 @@ from typing import Any, Literal
 
 import msgspec
 
-__all__ = [
-    "ApplyRequest",
-    "Cause",
-    "ChangeAnswer",
-    "DeleteRequest",
-    "HistoryRequest",
-    "ListAnswer",
-    "ListRequest",
-    "Object",
-    "Outcome",
-    "Reference",
-    "Request",
-    "Result",
-    "Status",
-    "StatusAnswer",
-    "StatusDetails",
-    "StatusRequest",
-    "WatchAnswer",
-    "WatchRequest",
-    "WhyAnswer",
-    "WhyRequest",
-    "Wire",
-    "WriterHead",
-]
-
 Object = dict[str, Any]
 
 

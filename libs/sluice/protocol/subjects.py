@@ -5,23 +5,6 @@ from urllib.parse import unquote
 
 from sluice.events.base import JobKey
 
-__all__ = [
-    "COMMITS",
-    "GAP",
-    "OUTSIDE",
-    "Cell",
-    "job_of",
-    "job_suffix",
-    "matches",
-    "matches_any",
-    "names",
-    "nobody_reads",
-    "presence_suffix",
-    "token",
-    "untoken",
-    "verdict_suffix",
-]
-
 _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
 
 OUTSIDE = ("job.>", "verdict.>", "presence.>")

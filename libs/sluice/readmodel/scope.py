@@ -8,8 +8,6 @@ from sluice.protocol.query import HistoryRequest, ListRequest, Object, WatchRequ
 
 from .objects import NAMESPACED_KINDS
 
-__all__ = ["ELSEWHERE", "ForbiddenError", "check", "hidden", "in_scope"]
-
 ELSEWHERE = "(another namespace)"
 """Stands for what belongs to others, where an object's own text names it."""
 

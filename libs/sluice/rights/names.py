@@ -2,8 +2,6 @@
 
 import string
 
-__all__ = ["API", "GATED", "Names", "escaped"]
-
 API = "$JS.API."
 """Where JetStream takes requests."""
 GATED = "$JS.sluice.API."

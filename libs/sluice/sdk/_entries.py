@@ -18,6 +18,3 @@ def read_entry(key: str, value: bytes) -> DispatchEntry | None:
     except UNREADABLE as error:
         log.error("unreadable dispatch entry", key=key, error=str(error))
         return None
-
-
-__all__ = ["read_entry"]

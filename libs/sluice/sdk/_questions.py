@@ -162,6 +162,3 @@ def _told(seq: int, payload: bytes) -> actions.Told:
         return actions.Told(seq, found.id, msgspec.json.decode(found.data, type=_REPORTS[found.type]))
     except UNREADABLE:
         return actions.Told(seq, found.id, None)
-
-
-__all__ = ["Questions"]

@@ -32,6 +32,3 @@ def check_not_of_family(workload: Workload) -> list[FieldError]:
     for i, gate in enumerate(workload.spec.preemption_gates):
         found += check_gate_names(f"spec.preemptionGates[{i}].name", [gate.name])
     return found
-
-
-__all__ = ["check_gate_names", "check_not_of_family", "check_parent_label"]

@@ -8,16 +8,6 @@ from sluice.api.kueue import ResourceFlavor
 
 from . import names
 
-__all__ = [
-    "MAX_LABELS",
-    "MAX_TAINTS",
-    "TAINT_EFFECTS",
-    "check_flavor",
-    "check_toleration_keys",
-    "schema_flavor",
-    "schema_tolerations",
-]
-
 TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 MAX_LABELS = 8
 MAX_TAINTS = 8

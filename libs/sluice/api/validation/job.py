@@ -17,21 +17,6 @@ from .family import check_gate_names, check_parent_label
 from .gated_by import check_gated_by
 from .workload import PARTIAL_AND_ELASTIC
 
-__all__ = [
-    "MAX_POD_SETS",
-    "annotation_field",
-    "check_batch_job",
-    "check_job_metadata",
-    "check_job_spec",
-    "check_own_job",
-    "check_partial_admission",
-    "check_template",
-    "label_field",
-    "no_constraints_here",
-    "pods_count",
-    "sync_completions",
-]
-
 MAX_POD_SETS = 8
 _FLAGS = (labels.CANNOT_PREEMPT, labels.CANNOT_BORROW, labels.ELASTIC_JOB)
 _TRUE, _FALSE = ("1", "t", "T", "TRUE", "true", "True"), ("0", "f", "F", "FALSE", "false", "False")

@@ -7,25 +7,6 @@ from functools import lru_cache
 from sluice.api.errors import FieldError, invalid, required, too_long
 from sluice.api.meta import LabelSelector, LabelSelectorRequirement
 
-__all__ = [
-    "LABEL_KEY",
-    "LABEL_VALUE",
-    "MAX_ANNOTATIONS_BYTES",
-    "check_annotations",
-    "check_domain_path",
-    "check_label_key",
-    "check_labels",
-    "check_name",
-    "check_node_requirement",
-    "check_selector",
-    "dns_label",
-    "dns_subdomain",
-    "flavor_name",
-    "is_integer",
-    "label_value",
-    "qualified_name",
-]
-
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
 _QUALIFIED = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"

@@ -14,17 +14,6 @@ from sluice.api.labels import ANSWER_TIMEOUT_SECONDS
 
 from . import names, quotas
 
-__all__ = [
-    "MAX_ANSWER_TIMEOUT_S",
-    "MAX_CONTROLLER_NAME",
-    "check_admission_check",
-    "check_admission_check_update",
-    "check_local_queue",
-    "check_local_queue_update",
-    "check_namespace",
-    "check_priority_class",
-]
-
 MAX_CONTROLLER_NAME = 153
 MAX_ANSWER_TIMEOUT_S = 10 * 366 * 86_400
 

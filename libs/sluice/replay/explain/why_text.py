@@ -6,8 +6,6 @@ from sluice.replay.explain.checks import CheckNote
 from sluice.replay.explain.report import Candidate, Report
 from sluice.replay.views.pending_preemptions import pending_preemption_lines
 
-__all__ = ["plain_words"]
-
 
 def plain_words(report: Report) -> Iterable[str]:
     """Yield the report as lines for people."""

@@ -11,6 +11,3 @@ class UnknownWorkloadError(KeyError):
 
 class UnknownNameError(UnknownWorkloadError):
     """Nothing in the cell has that name; `known` are the names there are."""
-
-
-__all__ = ["UnknownNameError", "UnknownWorkloadError"]

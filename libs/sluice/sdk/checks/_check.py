@@ -89,6 +89,3 @@ async def call(function: Callable[..., Any], *arguments: Any) -> Any:
         return await function(*arguments)
     result = await asyncio.to_thread(function, *arguments)
     return await result if inspect.isawaitable(result) else result
-
-
-__all__ = ["Check", "Function", "Hook", "Watch", "call"]

@@ -276,6 +276,3 @@ def _end_of(task: asyncio.Task[_actions.CallEnd]) -> _actions.CallEnd:
         return _actions.Cancelled()
     error = task.exception()
     return task.result() if error is None else _actions.Failed(told(error))
-
-
-__all__ = ["Engine", "Send", "Unheard"]

@@ -13,6 +13,3 @@ def told(error: BaseException) -> str:
     except BaseException as another:
         text = f"its text cannot be had ({type(another).__name__})"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
-
-
-__all__ = ["readable", "told"]

@@ -64,6 +64,3 @@ class Registry:
             if not one.name and one.kind and one.kind == kind:
                 return one
         return next((one for one in self.checks if not one.name and not one.kind), None)
-
-
-__all__ = ["ActiveHook", "Lifespan", "Registry", "Settings"]

@@ -32,8 +32,6 @@ from ._request import Request, decode_parameters
 from ._verdict_messages import Said, Stored, encode
 from ._verdicts import Verdict, checked
 
-__all__ = ["CheckTester", "call_check", "make_request"]
-
 _uids = itertools.count(1)
 
 

@@ -320,6 +320,3 @@ class Attempts:
             del self._book.attempts[job]
             self._book.used -= attempt.pods
             self._left(attempt)
-
-
-__all__ = ["Attempts"]

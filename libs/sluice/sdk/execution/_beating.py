@@ -88,6 +88,3 @@ class Heart:
         log.info("heartbeat not taken", error=detail)
         first = self._at is None
         self._desk.later(FIRST_AGAIN_S if first else self._book.settings.heartbeat_s, self.beat)
-
-
-__all__ = ["Heart"]

@@ -121,6 +121,3 @@ def counts(entry: DispatchEntry) -> dict[str, int]:
 
 def pods_of(entry: DispatchEntry) -> int:
     return sum(pods.count for pods in entry.pod_sets)
-
-
-__all__ = ["Attempt", "Book", "ExecutorSettings", "Identity", "Stage", "counts", "pods_of", "same"]

@@ -68,6 +68,3 @@ class Desk:
         """Return what is to be done now."""
         out, self._out = self._out, []
         return out
-
-
-__all__ = ["Desk", "Then"]

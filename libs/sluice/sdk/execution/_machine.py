@@ -239,6 +239,3 @@ class Machine:
     def _start_waiting(self, job: JobKey, entry: DispatchEntry) -> None:
         del self.book.waiting[job]
         self._attempts.start(entry)
-
-
-__all__ = ["Machine"]

@@ -54,6 +54,3 @@ def finished(outcome: Outcome, uid: str, attempt: int, executor: str) -> JobFini
         executor=executor,
         exit_codes=codes,
     )
-
-
-__all__ = ["Held", "Outcome", "finished"]

@@ -63,6 +63,3 @@ def nothing_said_since(entry: DispatchEntry) -> int | None:
     """
     birth = born(entry.uid)
     return birth if entry.attempt == 1 and birth > 1 and entry.manifest_seq <= birth else None
-
-
-__all__ = ["Owner", "born", "claim_id", "nothing_said_since", "owner_of"]

@@ -42,6 +42,3 @@ class Reports:
         log.warning("report not published, trying again", job=request.job, error=detail)
         again = partial(self.say, request.job, request.data, request.message_id, done)
         self._desk.later(AGAIN_S, again)
-
-
-__all__ = ["Reports"]

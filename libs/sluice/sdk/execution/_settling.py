@@ -160,5 +160,3 @@ def _nothing() -> None:
 
 
 _NOTHING_LEFT = _held("-.-.-.0", 0)
-
-__all__ = ["Settling"]

@@ -224,6 +224,3 @@ class Watch:
     def _is_back(self, attempt: Attempt, answer: actions.Answer) -> None:
         if isinstance(answer, actions.Stored):
             attempt.revision = answer.revision
-
-
-__all__ = ["Watch"]

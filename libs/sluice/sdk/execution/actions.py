@@ -13,51 +13,15 @@ from sluice.protocol.heartbeats import AnyHeartbeat
 
 from ._outcome import Held, Outcome
 
-__all__ = [
-    "Absent",
-    "Action",
-    "Answer",
-    "Ask",
-    "CancelWork",
-    "Ended",
-    "Follow",
-    "GetClaim",
-    "GetEntry",
-    "GetHeartbeat",
-    "HasClaim",
-    "HasClaims",
-    "HasEntry",
-    "HasHeartbeat",
-    "JobRead",
-    "ListClaims",
-    "ListHeartbeats",
-    "Present",
-    "Publish",
-    "PutClaim",
-    "PutHeartbeat",
-    "ReadJob",
-    "Recover",
-    "Recovered",
-    "Refused",
-    "RemoveHeartbeat",
-    "Reported",
-    "Request",
-    "ResizeWork",
-    "StartWork",
-    "Stored",
-    "Told",
-    "Unanswered",
-]
 
-
-class Struct(msgspec.Struct, frozen=True):
+class _Struct(msgspec.Struct, frozen=True):
     """Base of all that goes in and out."""
 
 
 # requests
 
 
-class GetEntry(Struct, frozen=True):
+class GetEntry(_Struct, frozen=True):
     """What the job should be doing now. Answer: `HasEntry`, `Absent` or `Unanswered`.
 
     `Absent` only if that is certain: a bucket that is being written anew (`Bucket.whole`) does not say it.
@@ -66,13 +30,13 @@ class GetEntry(Struct, frozen=True):
     job: JobKey
 
 
-class GetClaim(Struct, frozen=True):
+class GetClaim(_Struct, frozen=True):
     """Who has an attempt. Answer: `HasClaim`, `Absent` or `Unanswered`."""
 
     key: str
 
 
-class PutClaim(Struct, frozen=True):
+class PutClaim(_Struct, frozen=True):
     """Answer: `Stored`, `Refused` (the key is not of *revision*; 0: there is one), `Unanswered`."""
 
     key: str
@@ -81,15 +45,15 @@ class PutClaim(Struct, frozen=True):
     ttl_s: int | None = None
 
 
-class ListClaims(Struct, frozen=True):
+class ListClaims(_Struct, frozen=True):
     """All claims. Answer: `HasClaims` or `Unanswered`."""
 
 
-class GetHeartbeat(Struct, frozen=True):
+class GetHeartbeat(_Struct, frozen=True):
     """This executor's own. Answer: `HasHeartbeat`, `Absent` or `Unanswered`."""
 
 
-class PutHeartbeat(Struct, frozen=True):
+class PutHeartbeat(_Struct, frozen=True):
     """Answer: `Stored`, `Refused` (not of *revision*), `Unanswered`. *revision* None: whatever there is."""
 
     heartbeat: Heartbeat
@@ -97,22 +61,22 @@ class PutHeartbeat(Struct, frozen=True):
     ttl_s: float
 
 
-class ListHeartbeats(Struct, frozen=True):
+class ListHeartbeats(_Struct, frozen=True):
     """Answer: `Present` or `Unanswered`."""
 
 
-class RemoveHeartbeat(Struct, frozen=True):
+class RemoveHeartbeat(_Struct, frozen=True):
     """Answer: anything."""
 
 
-class ReadJob(Struct, frozen=True):
+class ReadJob(_Struct, frozen=True):
     """What the log has about a job from sequence *since* on. Answer: `JobRead` or `Unanswered`."""
 
     job: JobKey
     since: int
 
 
-class Publish(Struct, frozen=True):
+class Publish(_Struct, frozen=True):
     """Say something about a job. Answer: `Stored`, `Refused` or `Unanswered` (it may be in the log).
 
     *after*: the newest message about this job must be the one at that sequence; None: whichever it is.
@@ -125,7 +89,7 @@ class Publish(Struct, frozen=True):
     after: int | None = None
 
 
-class Recover(Struct, frozen=True):
+class Recover(_Struct, frozen=True):
     """End what an earlier process of this executor left of an attempt. Answer: `Recovered`."""
 
     held: Held
@@ -149,7 +113,7 @@ Request = (
 # answers
 
 
-class Stored(Struct, frozen=True):
+class Stored(_Struct, frozen=True):
     """Written; *revision*: of the key, or the sequence in the log.
 
     *before*: the log had a message of this id already, of which nobody can tell what has come since.
@@ -159,54 +123,54 @@ class Stored(Struct, frozen=True):
     before: bool = False
 
 
-class Refused(Struct, frozen=True):
+class Refused(_Struct, frozen=True):
     """Not written: something else is there than was expected."""
 
 
-class Unanswered(Struct, frozen=True):
+class Unanswered(_Struct, frozen=True):
     """Nobody says; what was to be written may be there."""
 
     detail: str = ""
 
 
-class Absent(Struct, frozen=True):
+class Absent(_Struct, frozen=True):
     """There is no such thing."""
 
 
-class HasEntry(Struct, frozen=True):
+class HasEntry(_Struct, frozen=True):
     """The job's entry."""
 
     entry: DispatchEntry
 
 
-class HasClaim(Struct, frozen=True):
+class HasClaim(_Struct, frozen=True):
     """The claim that there is, and its revision."""
 
     claim: Claim
     revision: int
 
 
-class HasClaims(Struct, frozen=True):
+class HasClaims(_Struct, frozen=True):
     """All claims there are."""
 
     claims: tuple[tuple[str, Claim, int], ...]
     """(key, claim, revision), by key."""
 
 
-class HasHeartbeat(Struct, frozen=True):
+class HasHeartbeat(_Struct, frozen=True):
     """The heartbeat that there is."""
 
     heartbeat: AnyHeartbeat
 
 
-class Present(Struct, frozen=True):
+class Present(_Struct, frozen=True):
     """The executors that are there."""
 
     executors: frozenset[str]
     """Names of those with a heartbeat."""
 
 
-class Told(Struct, frozen=True):
+class Told(_Struct, frozen=True):
     """One message about a job. *data* is none of the reports: a submission, a scaling."""
 
     seq: int
@@ -214,7 +178,7 @@ class Told(Struct, frozen=True):
     data: JobEvent | None
 
 
-class JobRead(Struct, frozen=True):
+class JobRead(_Struct, frozen=True):
     """What the log says of a job, in its order."""
 
     told: tuple[Told, ...]
@@ -222,7 +186,7 @@ class JobRead(Struct, frozen=True):
     """Sequence of the newest message about the job, 0 if the log has none (any more)."""
 
 
-class Recovered(Struct, frozen=True):
+class Recovered(_Struct, frozen=True):
     """What came of looking for the work of an earlier process."""
 
     outcome: Outcome | None
@@ -247,25 +211,25 @@ Answer = (
 # actions
 
 
-class Ask(Struct, frozen=True):
+class Ask(_Struct, frozen=True):
     """A request that is to be answered, by its number."""
 
     number: int
     request: Request
 
 
-class Follow(Struct, frozen=True):
+class Follow(_Struct, frozen=True):
     """Follow dispatch from now on: first all there is, then what changes, by `Machine.dispatched`."""
 
 
-class StartWork(Struct, frozen=True):
+class StartWork(_Struct, frozen=True):
     """Begin the work of an attempt; say `Machine.work_ended` when it has ended, for whatever reason."""
 
     work: int
     entry: DispatchEntry
 
 
-class ResizeWork(Struct, frozen=True):
+class ResizeWork(_Struct, frozen=True):
     """The same attempt in other words: *resized* if it is of another size, or of another slice of its job."""
 
     work: int
@@ -273,20 +237,20 @@ class ResizeWork(Struct, frozen=True):
     resized: bool
 
 
-class CancelWork(Struct, frozen=True):
+class CancelWork(_Struct, frozen=True):
     """End what runs."""
 
     work: int
 
 
-class Reported(Struct, frozen=True):
+class Reported(_Struct, frozen=True):
     """What was handed to `Machine.report` is in the log; or will not be, as the executor is about to end."""
 
     report: int
     in_log: bool
 
 
-class Ended(Struct, frozen=True):
+class Ended(_Struct, frozen=True):
     """Everything has ended; nothing more is asked. *duplicate*: instance of another process of this name."""
 
     duplicate: str = ""

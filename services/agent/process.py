@@ -48,11 +48,8 @@ class PodProcess:
         """Wait until the command has ended, end what it left behind, and return its exit code."""
         code = await self.process.wait()
         signal_group(self.pid, signal.SIGKILL)
-        self._forget()
-        return code
-
-    def _forget(self) -> None:
         self.pid_file.unlink(missing_ok=True)
+        return code
 
 
 async def start(

@@ -134,13 +134,9 @@ def _schema_file(title: str, types: Iterable[type]) -> str:
         "$schema": _DRAFT,
         "title": title,
         "oneOf": [{"$ref": f"#/$defs/{name}"} for name in names],
-        "$defs": _sorted(definitions),
+        "$defs": dict(sorted(definitions.items())),
     }
     return _pretty(msgspec.json.encode(document))
-
-
-def _sorted(definitions: dict[str, Any]) -> dict[str, Any]:
-    return {name: definitions[name] for name in sorted(definitions)}
 
 
 def _commit_schema(writer: str) -> dict[str, Any]:

@@ -64,13 +64,9 @@ def budget_amount(limit: Object, word: str) -> str:
     return f"{number}h {resource}{where}"
 
 
-def _unit(obj: Object) -> str:
-    return str((_spec(obj).get("period") or {}).get("unit", "Monthly"))
-
-
 BUDGET: tuple[Column[Object], ...] = (
     Column("SCOPE", budget_scope),
-    Column("PERIOD", _unit),
+    Column("PERIOD", lambda obj: str((_spec(obj).get("period") or {}).get("unit", "Monthly"))),
     Column("LIMIT", budget_limit),
     Column("USED", budget_used),
     Column("LEFT", budget_left),

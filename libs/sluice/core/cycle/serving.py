@@ -11,6 +11,7 @@ preempt it as soon as it runs (decision 0023). So, in the usual order:
 """
 
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from sluice.core.flavors.assignment import Mode
@@ -41,7 +42,7 @@ def waiting_preemptors(tree: CohortQueues, ordering: Ordering) -> list[Waiting]:
         for one in queue.holding()
         if one.is_due() or tree.dirty
     ]
-    waiting.sort(key=_order_of)
+    waiting.sort(key=attrgetter("order"))
     return waiting
 
 
@@ -152,7 +153,3 @@ class Serving:
             self._admission.lift(one)
             if is_admissible and entry.proposal.mode is not Mode.FIT:
                 yield head, not entry.proposal.is_possible()
-
-
-def _order_of(waiting: Waiting) -> Order:
-    return waiting.order

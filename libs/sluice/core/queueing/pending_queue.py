@@ -8,6 +8,7 @@ admitted until something changes. Only `Pending` changes what is here.
 
 from collections.abc import Collection, Container, Iterator, Mapping
 from heapq import heapify, heappop, heappush
+from operator import attrgetter
 from typing import Final
 
 from sluice.core.quota.tree import FlavorResource, Node
@@ -223,7 +224,7 @@ class PendingQueue:
 
     def holding(self) -> list[Preemptor]:
         """Return the preemptors that wait, in order, and keep what they wait for."""
-        found = sorted(self.waiting.values(), key=_waiting_rank)
+        found = sorted(self.waiting.values(), key=attrgetter("workload.rank"))
         if not found or not self.strict:
             return found
         # StrictFIFO keeps to its order: whoever comes before the preemptor is first.
@@ -279,11 +280,11 @@ class PendingQueue:
 
     def in_order(self) -> Iterator[Workload]:
         """Yield all pending workloads in the order of the queue, preemptors that wait first."""
-        first = [] if self.strict else sorted(self.waiting.values(), key=_waiting_rank)
+        first = [] if self.strict else sorted(self.waiting.values(), key=attrgetter("workload.rank"))
         for waiting in first:
             yield waiting.workload
         members = [w for peers in self.classes.values() for w in peers]
-        members.sort(key=_workload_rank)
+        members.sort(key=attrgetter("rank"))
         for workload in members:
             if not first or workload.key not in self.waiting:
                 yield workload
@@ -391,14 +392,6 @@ def rank_of(peers: EquivalenceClass) -> Rank:
     rank = peers.rank
     assert rank is not None
     return rank
-
-
-def _waiting_rank(waiting: Preemptor) -> Rank:
-    return waiting.workload.rank
-
-
-def _workload_rank(workload: Workload) -> Rank:
-    return workload.rank
 
 
 __all__ = ["CohortQueues", "EquivalenceClass", "PendingQueue", "Preemptor"]

@@ -106,7 +106,9 @@ class RequestIndex[T]:
             yield from shapes[0]
             return
         heap = [
-            (rank, index, rest) for index, rest in enumerate(map(_ranks, shapes)) for rank in (next(rest),)
+            (rank, index, rest)
+            for index, rest in enumerate(map(SortedMap.ranks, shapes))
+            for rank in (next(rest),)
         ]
         heapify(heap)
         while heap:
@@ -117,10 +119,6 @@ class RequestIndex[T]:
                 heappop(heap)
             else:
                 heapreplace(heap, (following, index, rest))
-
-
-def _ranks[T](ranked: SortedMap[T]) -> Iterator[Rank]:
-    return ranked.ranks()
 
 
 def fits(least: Least, bounds: Bounds) -> bool:

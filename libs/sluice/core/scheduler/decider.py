@@ -5,6 +5,7 @@ the status of queues; else one cycle in every cohort tree with something to deci
 """
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import ClassVar
 
 from sluice.core.cycle.cycle import Cycle
@@ -63,7 +64,7 @@ def run_cycles(state: SchedulerState) -> list[tuple[CohortQueues, Cycle]]:
     one_at_a_time = blocks_admission(state.world.config)
     cycles = []
     first: tuple[Order, CohortQueues, Cycle] | None = None
-    for tree in sorted(state.pending.busy.values(), key=_tree_order):
+    for tree in sorted(state.pending.busy.values(), key=attrgetter("sort_key")):
         cycle = Cycle(state.world, tree, blocked=one_at_a_time and bool(state.not_ready))
         cycle.run()
         cycles.append((tree, cycle))
@@ -71,10 +72,6 @@ def run_cycles(state: SchedulerState) -> list[tuple[CohortQueues, Cycle]]:
         if order is not None and (first is None or order < first[0]):
             first = (order, tree, cycle)
     return cycles if first is None else [first[1:]]
-
-
-def _tree_order(tree: CohortQueues) -> tuple[str, bool]:
-    return tree.sort_key
 
 
 __all__ = ["Scheduler"]

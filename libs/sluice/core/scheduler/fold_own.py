@@ -26,18 +26,6 @@ from .queue_status import fold_local_status, fold_status
 from .state import Handler, SchedulerState, is_barred
 
 
-def _queue_status(
-    state: SchedulerState, event: scheduler.ClusterQueueStatusChanged, _seq: int, _at: Micros
-) -> None:
-    fold_status(state, event)
-
-
-def _local_status(
-    state: SchedulerState, event: scheduler.LocalQueueStatusChanged, _seq: int, _at: Micros
-) -> None:
-    fold_local_status(state, event)
-
-
 def _reserved(state: SchedulerState, event: scheduler.QuotaReserved, seq: int, at: Micros) -> None:
     """Nothing is due for a reservation before something happens to it: it is not `Mark.DUE`."""
     world = state.world
@@ -304,10 +292,10 @@ def _settled(state: SchedulerState, event: scheduler.TreesSettled, _seq: int, _a
 VERDICT_FOLDS: dict[type[Event], Handler] = {
     scheduler.Admitted: _admitted,
     scheduler.BlockedOnPreemptionGates: _blocked,
-    scheduler.ClusterQueueStatusChanged: _queue_status,
+    scheduler.ClusterQueueStatusChanged: fold_status,
     scheduler.Evicted: _evicted,
     scheduler.FlavorScanAdvanced: _scanned,
-    scheduler.LocalQueueStatusChanged: _local_status,
+    scheduler.LocalQueueStatusChanged: fold_local_status,
     scheduler.PendingPreemptionsIssued: fold_issued,
     scheduler.PendingReasonChanged: _reason,
     scheduler.Preempted: _preempted,

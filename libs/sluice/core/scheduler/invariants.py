@@ -7,7 +7,7 @@ folded. Both return texts for people, [] when all is well; tests, `replay` and `
 from collections.abc import Iterator
 
 from sluice.core.queueing.overcommit import Overcommit, keep_waiting
-from sluice.core.queueing.pending_queue import EquivalenceClass, PendingQueue
+from sluice.core.queueing.pending_queue import PendingQueue
 from sluice.core.quota.tree import FlavorResource, Node
 from sluice.core.world.charging import added, charge
 from sluice.core.world.model import World
@@ -218,7 +218,8 @@ def _queue(queue: PendingQueue) -> Iterator[str]:
             yield f"{queue.name}: a class of {peers.size} has {len(members)} members"
         elif peers.rank != members[0].rank or peers.head() is not members[0]:
             yield f"{queue.name}: {members[0].key} should be head of its class"
-        if peers.waiting is None and peers not in _ranked(queue, peers):
+        ranked = queue.parked if peers.parked else queue.active
+        if peers.waiting is None and peers not in list(ranked):
             yield f"{queue.name}: the class of {peers.head().key} is in the wrong list"
     if len(queue.active) + len(queue.parked) + len(queue.waiting) != len(queue.classes):
         yield f"{queue.name}: lists of {len(queue.active)} and {len(queue.parked)} classes"
@@ -228,10 +229,6 @@ def _queue(queue: PendingQueue) -> Iterator[str]:
             yield f"{queue.name}: {key} waits for victims elsewhere"
         if waiting.is_due() != (key in queue.due):
             yield f"{queue.name}: {key} is on the wrong list of those that wait for victims"
-
-
-def _ranked(queue: PendingQueue, peers: EquivalenceClass) -> list[EquivalenceClass]:
-    return list(queue.parked if peers.parked else queue.active)
 
 
 def _refusals(state: SchedulerState) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from sluice.core.world.activity import Status, local_queue_status, queue_status, why_inactive
 from sluice.core.world.model import ClusterQueue, LocalQueue, World
-from sluice.events.base import Event
+from sluice.events.base import Event, Micros
 from sluice.events.scheduler import ClusterQueueStatusChanged, LocalQueueStatusChanged
 
 from .marks import Edit
@@ -78,13 +78,13 @@ def changes(state: SchedulerState) -> Iterator[Event]:
         )
 
 
-def fold_status(state: SchedulerState, event: ClusterQueueStatusChanged) -> None:
+def fold_status(state: SchedulerState, event: ClusterQueueStatusChanged, _seq: int, _at: Micros) -> None:
     if event.cluster_queue in state.world.cluster_queues:
         state.statuses[event.cluster_queue] = (event.active, event.reason, event.message)
         state.edit(event.cluster_queue, Edit.STATUS)
 
 
-def fold_local_status(state: SchedulerState, event: LocalQueueStatusChanged) -> None:
+def fold_local_status(state: SchedulerState, event: LocalQueueStatusChanged, _seq: int, _at: Micros) -> None:
     if event.local_queue in state.world.local_queues:
         state.local_statuses[event.local_queue] = (event.active, event.reason, event.message)
         refresh_local(state, event.local_queue)

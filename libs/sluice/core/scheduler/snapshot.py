@@ -165,7 +165,7 @@ def _freeze(state: SchedulerState) -> _State:
         ],
         trees=[
             _freeze_tree(tree)
-            for tree in sorted(pending.trees.values(), key=_tree_order)
+            for tree in sorted(pending.trees.values(), key=attrgetter("sort_key"))
             if tree.dirty or tree.open or tree.cause
         ],
         not_ready=sorted(state.not_ready),
@@ -209,12 +209,8 @@ def _freeze_classes(queue: PendingQueue) -> Iterator[_Class]:
         for peers in queue.classes.values()
         if peers.waiting is None and (peers.parked or peers.reason or peers.scan is not None)
     ]
-    found.sort(key=_head_of)
+    found.sort(key=attrgetter("head"))
     yield from found
-
-
-def _head_of(part: _Class) -> str:
-    return part.head
 
 
 def _freeze_waiting(waiting: Preemptor) -> _Waiting:
@@ -235,10 +231,6 @@ def _freeze_waiting(waiting: Preemptor) -> _Waiting:
 def _freeze_tree(tree: CohortQueues) -> _Tree:
     freed, still_open = sorted(tree.freed), sorted(tree.open)
     return _Tree(tree.name, tree.is_cohort, tree.dirty, freed, still_open, tree.cause, tree.fresh)
-
-
-def _tree_order(tree: CohortQueues) -> tuple[str, bool]:
-    return tree.sort_key
 
 
 def _thaw(data: _State) -> SchedulerState:

@@ -147,7 +147,7 @@ class Family:
 
     def arrange(self) -> None:
         """Bring the variants into order, after one has come or has got another preference."""
-        ranked = sorted(self.variants.values(), key=_rank)
+        ranked = sorted(self.variants.values(), key=lambda v: (v.record.preference, v.record.uid))
         self.variants = {variant.key: variant for variant in ranked}
 
     @property
@@ -157,10 +157,6 @@ class Family:
 
     def named(self, name: str) -> Variant | None:
         return next((v for v in self.variants.values() if v.name == name), None)
-
-
-def _rank(variant: Variant) -> tuple[int, str]:
-    return (variant.record.preference, variant.record.uid)
 
 
 @dataclass(slots=True)

@@ -110,15 +110,11 @@ class CandidateIndex:
             return iter(entries)
         if entries[0][0][0] > priority:
             return iter(())
-        return islice(entries, bisect_right(entries, priority, key=_priority))
+        return islice(entries, bisect_right(entries, priority, key=lambda entry: entry[0][0]))
 
     def _entry(self, place: "_Place") -> Entry:
         entries = self.evicted if place[0] else self.running
         return entries[bisect_left(entries, (place[1],))]
-
-
-def _priority(entry: Entry) -> int:
-    return entry[0][0]
 
 
 __all__ = ["Entry", "Rank"]

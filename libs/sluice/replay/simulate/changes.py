@@ -76,15 +76,11 @@ def apply_changes(inputs: Inputs, changes: Changes) -> Inputs:
         items = _set(items, path, value, changes.since)
     if changes.manifests:
         begin = changes.since or (items[0].at if items else 0)
-        events = tuple(_applied(manifest) for manifest in changes.manifests)
+        events = tuple(_event(manifest, str(manifest.get("kind", "?"))) for manifest in changes.manifests)
         kept = [_without(item, events, changes.since) for item in items]
         items = [Input(begin, "config", b"", events), *[item for item in kept if item is not None]]
         items.sort(key=lambda item: item.at)
     return replace(inputs, items=items)
-
-
-def _applied(manifest: dict[str, Any]) -> ObjectApplied:
-    return _event(manifest, str(manifest.get("kind", "?")))
 
 
 def _event(manifest: dict[str, Any], what: str) -> ObjectApplied:

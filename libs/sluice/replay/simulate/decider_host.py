@@ -34,10 +34,6 @@ def entry_of(seq: int, suffix: str, at: Micros, said: Said) -> Entry:
 _steps_of: Callable[[Entry], Sequence[Step]] = attrgetter("payload")
 
 
-def _nobody(_: Entry) -> bool:
-    return False
-
-
 @dataclass
 class Side:
     """One service: production's own machine (`sluice.log.runtime.replica`), which hears of things when it is
@@ -57,7 +53,7 @@ class Side:
     """What deciding the followed steps again came to."""
 
     def __post_init__(self) -> None:
-        self.replica = Replica(self.decider, _nobody, mark_inputs=_NEVER)
+        self.replica = Replica(self.decider, lambda _: False, mark_inputs=_NEVER)
         self.replica.begin(Fold(self.decider, decode=_steps_of))
         self.checked = Checked(self.decider.writer)
         self.reads = Matcher(tuple(self.decider.reads))

@@ -191,7 +191,7 @@ def _whole(
         found = record.joined(collectors)
     # In order of time, then of parts: what has one moment in two trees depends on neither.
     decided = [zip(c.moments, repeat(n), c.decisions, strict=False) for n, c in enumerate(collectors)]
-    merged = heapq.merge(*decided, key=_moment)
+    merged = heapq.merge(*decided, key=lambda decided: decided[:2])
     return Played(
         name,
         found,
@@ -210,10 +210,6 @@ def _joined(cut_off: Sequence[Mapping[str, str] | None]) -> dict[str, str] | Non
     """Return what waits in any part that was ended; None if none was."""
     ended = [waiting for waiting in cut_off if waiting is not None]
     return {job: where for waiting in ended for job, where in waiting.items()} if ended else None
-
-
-def _moment(decided: tuple[Micros, int, Decision]) -> tuple[Micros, int]:
-    return decided[:2]
 
 
 @dataclass

@@ -9,6 +9,7 @@ import base64
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from itertools import islice
+from operator import itemgetter
 from pathlib import Path
 from typing import Annotated, BinaryIO
 
@@ -89,7 +90,7 @@ class Lines:
 
     def read(self, start: int, until: int) -> Iterator[list[Entry]]:
         """Yield the entries from *start* to *until*, both included."""
-        place = max(0, bisect_right(self._places, start, key=_sequence) - 1)
+        place = max(0, bisect_right(self._places, start, key=itemgetter(0)) - 1)
         with self.path.open("rb") as file:
             for seq, offset, number in self._places[place:]:
                 if seq > until:
@@ -108,10 +109,6 @@ def _lines(file: BinaryIO) -> Iterator[bytes]:
         yield line
         if len(line) == MAX_LINE:
             return
-
-
-def _sequence(place: tuple[int, int, int]) -> int:
-    return place[0]
 
 
 def read(file: Iterable[bytes], number: int = 1, last: int = 0) -> Iterator[Entry]:

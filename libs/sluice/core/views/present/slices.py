@@ -9,7 +9,7 @@ from sluice.core.workload.charges import counts
 
 def lineage(job: JobView) -> list[WorkloadView]:
     """Return all slices that are kept, oldest first; at equal times the replaced one first."""
-    found = sorted(job.workloads.values(), key=_age)
+    found = sorted(job.workloads.values(), key=lambda w: (w.record.created_at, w.record.uid))
     for i in range(len(found) - 1):
         first, second = found[i], found[i + 1]
         if first.record.created_at == second.record.created_at and first.record.replaces == second.key:
@@ -67,10 +67,6 @@ def place(job: JobView, workload: WorkloadView) -> dict[str, Any]:
 def is_slice(workload: WorkloadView) -> bool:
     """Tell whether it is a slice of an elastic job (WS1)."""
     return WORKLOAD_SLICE_NAME in workload.record.annotations
-
-
-def _age(workload: WorkloadView) -> tuple[int, str]:
-    return (workload.record.created_at, workload.record.uid)
 
 
 def _state(workload: WorkloadView) -> str:

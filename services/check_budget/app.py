@@ -141,13 +141,8 @@ def make(config: Config) -> Controller:
     office = Office(refresh_us=int(config.refresh_s * MICROS_PER_S))
     desk = Desk(office, app.recheck, wall)
 
-    @app.check
-    async def budget(request: Request[Any]) -> Verdict:
-        return await desk.ask(request)
-
-    @budget.watch(every=HOUR_S)
-    async def watch(request: Request[Any]) -> Verdict | None:
-        return await desk.watch(request)
+    budget = app.check(desk.ask)
+    budget.watch(every=HOUR_S)(desk.watch)
 
     @budget.on_stop
     async def stop(request: Request[Any]) -> None:

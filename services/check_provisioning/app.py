@@ -214,21 +214,10 @@ def make(config: Config) -> Controller:
     http = Http(concurrency=config.concurrency)
     broker = Broker(http, config)
 
-    @app.check(parameters=ProvisioningRequestConfigSpec)
-    async def provisioning(request: ProvisioningCheck) -> Verdict:
-        return await broker.check(request)
-
-    @provisioning.watch(every=3600)
-    async def watch(request: ProvisioningCheck) -> Verdict | None:
-        return await broker.watch(request)
-
-    @provisioning.on_stop
-    async def stop(request: ProvisioningCheck) -> None:
-        await broker.release(request)
-
-    @app.on_active
-    async def active(requests: Sequence[ProvisioningCheck]) -> None:
-        await broker.tidy(requests)
+    provisioning = app.check(parameters=ProvisioningRequestConfigSpec)(broker.check)
+    provisioning.watch(every=3600)(broker.watch)
+    provisioning.on_stop(broker.release)
+    app.on_active(broker.tidy)
 
     @app.lifespan
     @asynccontextmanager

@@ -163,17 +163,9 @@ def make(config: Config) -> Controller:
     http = Http(concurrency=config.concurrency)
     caller = Caller(http, config.secrets_dir)
 
-    @app.check(parameters=WebhookCheckConfigSpec)
-    async def webhook(request: WebhookRequest) -> Verdict:
-        return await caller.check(request)
-
-    @webhook.watch
-    async def watch(request: WebhookRequest) -> Verdict | None:
-        return await caller.watch(request)
-
-    @webhook.on_stop
-    async def stop(request: WebhookRequest) -> None:
-        await caller.cancel(request)
+    webhook = app.check(parameters=WebhookCheckConfigSpec)(caller.check)
+    webhook.watch(caller.watch)
+    webhook.on_stop(caller.cancel)
 
     @app.lifespan
     @asynccontextmanager

@@ -25,7 +25,6 @@ def gate(*, on: bool) -> dict[str, Any]:
     return configuration(featureGates={"ConcurrentAdmission": on})
 
 
-
 def switch(world: World, *states: bool) -> None:
     for active in states:
         world.message("a", "JobActivated" if active else "JobDeactivated", {})

@@ -9,6 +9,7 @@ from sluice.core.preemption.targets import (
     could_preempt,
     get_targets,
     possibility_of,
+    possible_victims,
     preemption_message,
     refusals,
 )
@@ -82,6 +83,19 @@ def test_who_is_newer_follows_the_time_by_which_it_queues(timestamp, victims):
     workload.last_evicted_at, workload.last_evicted_reason = 8, "PodsReadyTimeout"
 
     assert names(ask(w, workload, 1)) == victims
+
+
+@pytest.mark.parametrize(("timestamp", "victims"), [("Creation", []), ("Eviction", ["x"])])
+def test_whom_it_is_older_than_follows_the_same_time(timestamp, victims):
+    """Who queues at the same time is not newer; who is leaving may queue since its eviction."""
+    w = world()
+    strategy = RequeuingStrategy(timestamp=timestamp)
+    w.config = structs.replace(w.config, wait_for_pods_ready=WaitForPodsReady(requeuing_strategy=strategy))
+    queue(w, "a", "", cpu=2, within="LowerOrNewerEqualPriority")
+    running(w, "same", "a", 1, created_at=5)
+    running(w, "x", "a", 1, created_at=1, at=7, evicted=True).evicted_reason = "PodsReadyTimeout"
+
+    assert names(ask(w, pending("in", "a", created_at=5), 1)) == victims
 
 
 def test_quota_is_reclaimed_from_borrowers_whatever_their_priority():
@@ -236,6 +250,21 @@ def test_only_users_of_what_is_short_are_candidates():
     running(w, "gpu", "a", {GPU: 1}, priority=1)
 
     assert names(get_targets(w, pending("in", "a", priority=2), {CPU: 0, GPU: 1}, (GPU,))) == ["gpu"]
+    short = GPU, ("default", "tpu")
+    assert possible_victims(w, pending("in", "a", priority=2), {GPU: 1}, short) == {WorkloadKey("ns/gpu")}
+
+
+@pytest.mark.parametrize("fair", [False, True])
+def test_borrowers_of_anything_that_is_short_give(fair):
+    w = world(fair=fair)
+    queue(w, "a", quotas={CPU: Quota(1), GPU: Quota(1)})
+    for fr, name in ((CPU, "b"), (GPU, "c")):
+        queue(w, name, quotas={})
+        running(w, f"{name}1", name, {fr: 1})
+
+    found = get_targets(w, pending("in", "a"), {CPU: 1, GPU: 1}, (CPU, GPU))
+
+    assert sorted(names(found)) == ["b1", "c1"]
 
 
 def test_who_must_not_preempt_has_no_targets():
@@ -312,9 +341,10 @@ def test_who_waits_in_its_queue_may_be_preempted_later_as_the_policy_says(within
     assert not could_preempt(w, workload, pending("higher", "a", priority=2, created_at=9))
 
 
-def test_victims_of_a_trial_are_not_chosen_again():
-    """Of two preemptors in one cycle, the second looks past what the first has taken."""
-    w = world()
+@pytest.mark.parametrize("fair", [False, True])
+def test_victims_of_a_trial_are_not_chosen_again(fair):
+    """Of two preemptors in one cycle, the second looks past what the first has taken, whoever else asks."""
+    w = world(fair=fair)
     queue(w, "a", "", cpu=2)
     first = running(w, "first", "a", 1, priority=0)
     running(w, "second", "a", 1, priority=1)
@@ -323,6 +353,8 @@ def test_victims_of_a_trial_are_not_chosen_again():
     with Trial(w) as trial:
         trial.remove(first)
         trial.charge(w.cluster_queues["a"].node, {CPU: 1})
+        assert names(ask(w, workload, 1)) == ["second"]
+        assert refusals(w, workload, {CPU: 1}, (CPU,)) == {}
         assert names(ask(w, workload, 1)) == ["second"]
     assert names(ask(w, workload, 1)) == ["first"]
     assert not w.absent
@@ -344,11 +376,30 @@ def test_siblings_that_hold_on_go_too_where_it_would_borrow_else():
     assert names(ask(w, pending("in", "a", priority=5, cannot_borrow=True), 2)) == ["best", "rest"]
 
 
+@pytest.mark.parametrize(("kept", "victims"), [(1, ["best"]), (2, ["best", "rest"])])
+def test_siblings_that_hold_on_are_spared_where_who_borrows_fits_beside_them(kept, victims):
+    """CA10: who borrows anyway needs what it asks for, and not that its queue is within its own quota."""
+    w = world()
+    queue(w, "a", cpu=1)
+    queue(w, "lender", cpu=3)
+    running(w, "other", "lender", 1)
+    family = WorkloadKey("ns/family")
+    for name, charged, holds in (("best", 2, 2), ("rest", 0, kept)):
+        variant = running(w, name, "a", charged)
+        variant.record = structs.replace(variant.record, parent=family)
+        held = PodSetAssignment(name="main", flavors={"cpu": "default"}, usage={"cpu": holds}, count=1)
+        variant.assignment = (held,)
+        w.families.setdefault(family, {})[variant.key] = variant
+
+    assert names(ask(w, pending("in", "a", priority=5), 2)) == victims
+
+
 @pytest.mark.parametrize("there", [True, False], ids=["there", "gone"])
 @pytest.mark.parametrize("tried", [True, False], ids=["in a trial", "as it is"])
-def test_a_slice_neither_preempts_its_old_one_nor_brings_it_back(there, tried):
+@pytest.mark.parametrize("fair", [False, True])
+def test_a_slice_neither_preempts_its_old_one_nor_brings_it_back(there, tried, fair):
     """WS6; whoever a trial had taken out before the question is out behind it."""
-    w = world()
+    w = world(fair=fair)
     queue(w, "a", "", cpu=2)
     old = running(w, "old", "a", 1)
     running(w, "low", "a", 1, priority=1)
@@ -362,6 +413,7 @@ def test_a_slice_neither_preempts_its_old_one_nor_brings_it_back(there, tried):
             trial.remove(old)
         absent = set(w.absent)
         assert names(ask(w, new, 2 if tried or not there else 1)) == ["low"]
+        assert refusals(w, new, {CPU: 1}, (CPU,)) == {}
         assert w.absent == absent
 
 
@@ -459,13 +511,14 @@ def test_weight_zero_always_gives():
     assert ask(w, pending("in", "b"), 1) == []
 
 
+@pytest.mark.parametrize("strategies", [["LessThanOrEqualToFinalShare"], []], ids=["the first", "both"])
 @pytest.mark.parametrize("anew", [False, True])
-def test_own_victims_lower_the_share_for_those_who_are_looked_at_again(anew):
+def test_own_victims_lower_the_share_for_those_who_are_looked_at_again(anew, strategies):
     """At equal shares others are considered before own candidates, and refused; with the gate once more."""
     w = world(fair=True)
     w.config = structs.replace(
         w.config,
-        fair_sharing=FairSharingConfig(enable=True, preemption_strategies=["LessThanOrEqualToFinalShare"]),
+        fair_sharing=FairSharingConfig(enable=True, preemption_strategies=strategies),
         feature_gates={"FairSharingReevaluatePreemptionCandidates": anew},
     )
     queue(w, "lender", cpu=6)
@@ -476,7 +529,7 @@ def test_own_victims_lower_the_share_for_those_who_are_looked_at_again(anew):
     for i in range(4):
         running(w, f"b{i}", "b", 1)
 
-    assert names(ask(w, pending("in", "a"), 2)) == (["low", "b0"] if anew else [])
+    assert names(ask(w, pending("in", "a"), 2)) == (["low", "b0"] if anew or not strategies else [])
     assert ask(w, pending("in", "a"), 3) == [], "refused again, and nobody else is left"
 
 
@@ -505,6 +558,26 @@ def test_whom_shares_keep_is_told_with_what_was_compared():
 
     assert names(ask(w, pending("in", "c"), 1)) == ["a0"]
     assert WorkloadKey("ns/a0") not in refusals(w, pending("in", "c"), {CPU: 1}, (CPU,))
+
+
+def test_who_has_no_share_is_kept_without_a_strategy():
+    """Own quota comes back from the borrowers until they borrow no more; what is theirs is not looked at."""
+    w = world(fair=True)
+    w.tree.set_cohort("right", "team", {CPU: Quota(2)})
+    queue(w, "a", cpu=4)
+    queue(w, "b", "right", cpu=0)
+    for i in range(4):
+        running(w, f"b{i}", "b", 1)
+    workload = pending("in", "a")
+
+    kept = refusals(w, workload, {CPU: 4}, (CPU,))
+
+    assert names(ask(w, workload, 4)) == ["b0", "b1"]
+    assert sorted(kept) == ["ns/b2", "ns/b3"]
+    [compared] = kept[WorkloadKey("ns/b2")].values()
+    assert (list(kept[WorkloadKey("ns/b2")]), compared.strategy, compared.instead) == ([""], "", None)
+    assert (compared.preemptor.name, compared.victim.name) == ("a", "right")
+    assert [share.rounded for share in (compared.share, compared.before, compared.after)] == [0, 0, 0]
 
 
 def test_the_second_strategy_takes_one_of_a_queue():

@@ -54,6 +54,19 @@ def test_flavors_of_one_resource_are_summed():
     assert dominant_resource_share(tree, a).rounded == 300
 
 
+@pytest.mark.parametrize(("heavy", "infinite"), [(WEIGHT_SCALE, 0), (0, 1)])
+def test_what_nobody_can_lend_is_no_share(heavy, infinite):
+    """Whatever is borrowed of it; of the least that can be lent it is all."""
+    gpu = ("default", "gpu")
+    tree = Tree()
+    a = tree.set_cluster_queue("a", "team", {}, heavy)
+    tree.add(a, {gpu: 1})
+    assert dominant_resource_share(tree, a) == ((infinite, 0), "", (gpu,))
+    tree.set_cluster_queue("b", "team", {CPU: Quota(1)})
+    tree.add(a, {CPU: 1})
+    assert dominant_resource_share(tree, a) == ((infinite, 1000 << 64), "cpu", (CPU, gpu))
+
+
 def test_weights_divide_the_share():
     """A queue of weight 2 may borrow twice as much for the same share, exactly."""
     tree, heavy, _ = team(2 * WEIGHT_SCALE)

@@ -47,6 +47,8 @@ def test_a_lending_limit_is_never_lent():
     assert b.available(CPU) == 3
     tree.add(b, {CPU: 3})
     assert a.available(CPU) == 5
+    tree.add(a, {CPU: 2})
+    assert (a.nominal(CPU), a.subtree_quota(CPU), a.local_quota(CPU), a.local_available(CPU)) == (8, 8, 5, 3)
 
 
 def test_what_is_never_lent_adds_up_on_the_way_to_the_root():
@@ -105,6 +107,9 @@ def test_a_flavor_without_quota_anywhere_is_not_available():
     assert a.available(("other", "cpu")) == 0
     assert not tree.fits(a, {("other", "cpu"): 1})
     assert a.borrowing_with(("other", "cpu"), 1)
+    assert not a.borrowing_with(("other", "cpu"), 0)
+    for amount in (a.used, a.nominal, a.subtree_quota, a.local_quota, a.local_available):
+        assert amount(("other", "cpu")) == 0
 
 
 def test_a_queue_may_use_a_flavor_that_only_its_cohort_has():
@@ -113,6 +118,7 @@ def test_a_queue_may_use_a_flavor_that_only_its_cohort_has():
     tree.set_cohort("team", "", cpu(6))
 
     assert a.available(CPU) == 6
+    assert tree.fits(a, {CPU: 6})
     tree.add(a, {CPU: 2})
     assert a.available(CPU) == 4
 
@@ -145,6 +151,28 @@ def test_a_queue_that_leaves_takes_its_usage_along():
     tree.set_cluster_queue("a", "", cpu(8, lend=2))
 
     assert (a.used(CPU), tree.cohorts["team"].used(CPU), tree.cohorts["root"].used(CPU)) == (7, 3, 3)
+
+
+def test_who_goes_leaves_nothing_behind():
+    """A cohort with a manifest stays without its queue; it ends with the manifest."""
+    tree = Tree()
+    team = tree.set_cohort("team", "root", cpu(1))
+    root = tree.cohorts["root"]
+    assert (team.height, root.height) == (0, 1)
+    a = tree.set_cluster_queue("a", "team", cpu(2))
+    assert (team.child_cluster_queues, team.child_cohorts, root.children) == ([a], [], [team])
+    assert (team.height, root.height) == (1, 2)
+    tree.add(a, {CPU: 3})
+
+    for _ in range(2):
+        tree.remove_cluster_queue("a")
+
+    assert (team.children, team.height, root.height) == ([], 0, 1)
+    assert (team.usage, team.subtree, root.usage, root.subtree) == ({}, {CPU: 1}, {}, {CPU: 1})
+    assert not team.cells[CPU].borrowers
+    assert set(tree.cohorts) == {"team", "root"}
+    tree.remove_cohort("team")
+    assert not tree.cohorts
 
 
 def test_cycles_are_refused_and_change_nothing():
@@ -193,12 +221,14 @@ def test_trials_nest_and_restore_exactly():
 
 def test_the_shape_is_fixed_during_a_trial():
     tree = Tree()
-    tree.set_cluster_queue("a", "", cpu(8))
+    tree.set_cluster_queue("a", "team", cpu(8))
     mark = tree.mark()
-    with pytest.raises(TrialError):
+    with pytest.raises(TrialError, match=r"^<queue /team/a> changed during a trial$"):
         tree.set_cluster_queue("a", "", cpu(9))
+    with pytest.raises(TrialError, match=r"^<cohort /team> changed during a trial$"):
+        tree.set_cohort("team", "", cpu(9))
     tree.rollback(mark)
-    with pytest.raises(TrialError):
+    with pytest.raises(TrialError, match=r"^rollback without a mark$"):
         tree.rollback(mark)
 
 

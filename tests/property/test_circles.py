@@ -20,7 +20,8 @@ from sluice.events.checks import ChecksReady, PreemptionsAllowed
 from sluice.events.ids import uid
 from sluice.events.scheduler import Admitted, Preempted
 from sluice.events.slices import WorkloadCreated, WorkloadFinished, WorkloadRecord, WorkloadStopped
-from tests.support.scheduler_history import FLAVORS, SECOND, Player, admission_check, applied
+from tests.support.objects import applied, configuration, kueue_object, local_queue
+from tests.support.scheduler_history import FLAVORS, SECOND, Player, admission_check
 
 QUEUES = ("a", "b", "c", "d")
 ACTIONS = 25
@@ -52,25 +53,13 @@ class Crowd:
         fair["preemptionStrategies"] = self.random.choice(STRATEGIES)
         gates = {"PrioritizePreemptorWorkloads": True} if self.random.random() < 0.1 else {}
         objects: list[dict[str, Any]] = [
-            {
-                "kind": "Configuration",
-                "metadata": {"name": "default"},
-                "spec": {"fairSharing": fair, "featureGates": gates},
-            },
-            *({"kind": "ResourceFlavor", "metadata": {"name": name}} for name in self.flavors),
+            configuration(fairSharing=fair, featureGates=gates),
+            *(kueue_object("ResourceFlavor", name) for name in self.flavors),
             admission_check("late", AFTER_CHECK),
-            {"kind": "Cohort", "metadata": {"name": "left"}, "spec": {"parentName": "root"}},
-            {"kind": "Cohort", "metadata": {"name": "right"}, "spec": {"parentName": "root"}},
+            *(kueue_object("Cohort", name, {"parentName": "root"}) for name in ("left", "right")),
         ]
         objects += [self.queue(name) for name in QUEUES]
-        objects += [
-            {
-                "kind": "LocalQueue",
-                "metadata": {"name": f"lq-{n}", "namespace": "ns"},
-                "spec": {"clusterQueue": n},
-            }
-            for n in QUEUES
-        ]
+        objects += [local_queue(f"lq-{n}", n, "ns") for n in QUEUES]
         for manifest in objects:
             self.player.put(applied(manifest))
         self.rest()
@@ -106,7 +95,7 @@ class Crowd:
         }
         if self.checked and self.random.random() < 0.5:
             spec["admissionChecksStrategy"] = {"admissionChecks": [{"name": "late"}]}
-        return {"kind": "ClusterQueue", "metadata": {"name": name}, "spec": spec}
+        return kueue_object("ClusterQueue", name, spec)
 
     def play(self, actions: int) -> None:
         for _ in range(actions):

@@ -7,8 +7,7 @@ from random import Random
 from typing import Any
 
 from sluice.core.world.pending_preemptions import AFTER_CHECK, ANYTIME
-from sluice.events.base import Event, PodSet, WorkloadKey
-from sluice.events.checks import ChecksPending, ChecksReady, ChecksRejected, ChecksRetry, PreemptionsAllowed
+from sluice.events.base import PodSet, WorkloadKey
 from sluice.events.config import ObjectDeleted
 from sluice.events.ids import uid
 from sluice.events.slices import (
@@ -20,7 +19,8 @@ from sluice.events.slices import (
     WorkloadStopped,
     WorkloadUpdated,
 )
-from tests.support.scheduler_history import CHECKS, FLAVORS, SECOND, Player, admission_check, applied
+from tests.support.objects import applied, configuration, kueue_object, local_queue
+from tests.support.scheduler_history import CHECKS, FLAVORS, SECOND, Player, admission_check, answer
 
 QUEUES = ("a", "b", "c")
 COHORTS = ("root", "left")
@@ -37,24 +37,13 @@ class Contended:
         flavors = self.random.choice([FLAVORS[:1], FLAVORS])
         self.flavors = flavors
         objects = [
-            {
-                "kind": "Configuration",
-                "metadata": {"name": "default"},
-                "spec": {"fairSharing": {"enable": self.random.random() < 0.2}},
-            },
-            *({"kind": "ResourceFlavor", "metadata": {"name": name}} for name in FLAVORS),
+            configuration(fairSharing={"enable": self.random.random() < 0.2}),
+            *(kueue_object("ResourceFlavor", name) for name in FLAVORS),
             admission_check("early", ANYTIME),
             admission_check("late", AFTER_CHECK),
-            {"kind": "Cohort", "metadata": {"name": "left"}, "spec": {"parentName": "root"}},
+            kueue_object("Cohort", "left", {"parentName": "root"}),
             *(self.queue(name) for name in QUEUES),
-            *(
-                {
-                    "kind": "LocalQueue",
-                    "metadata": {"name": f"lq-{name}", "namespace": "ns"},
-                    "spec": {"clusterQueue": name},
-                }
-                for name in QUEUES
-            ),
+            *(local_queue(f"lq-{name}", name, "ns") for name in QUEUES),
         ]
         for manifest in objects:
             self.player.put(applied(manifest))
@@ -75,10 +64,10 @@ class Contended:
         names = choice([("late",), ("late",), ("late",), CHECKS, ("early",), ()])
         on_flavors = choice([(), (), (), FLAVORS[:1]])
         rules = [{"name": check, "onFlavors": on_flavors} for check in names]
-        return {
-            "kind": "ClusterQueue",
-            "metadata": {"name": name},
-            "spec": {
+        return kueue_object(
+            "ClusterQueue",
+            name,
+            {
                 "cohortName": choice(COHORTS),
                 "namespaceSelector": {},
                 "queueingStrategy": strategy,
@@ -94,7 +83,7 @@ class Contended:
                 },
                 "admissionChecksStrategy": {"admissionChecks": rules},
             },
-        }
+        )
 
     def play(self, actions: int) -> Player:
         """Let *actions* random things happen, settling now and then."""
@@ -173,19 +162,11 @@ class Contended:
         """Let the checks of a workload say something; about an older reservation at times."""
         stale = self.random.random() < 0.1
         attempt = self.player.state.world.workloads[key].reservations - stale
-        event: Event
-        match self.random.choice(["allow"] * 4 + ["ready"] * 4 + ["pending", "retry", "rejected"]):
-            case "allow":
-                event = PreemptionsAllowed(
-                    cause=0, workload=key, attempt=attempt, reason="PreemptionRequired"
-                )
-            case "ready":
-                event = ChecksReady(cause=0, workload=key, attempt=attempt)
-            case "pending":
-                event = ChecksPending(cause=0, workload=key, attempt=attempt)
-            case "retry":
-                at = self.player.now + 5 * SECOND
-                event = ChecksRetry(cause=0, workload=key, attempt=attempt, checks=("late",), requeue_at=at)
-            case _:
-                event = ChecksRejected(cause=0, workload=key, attempt=attempt, checks=("late",))
-        self.player.put(event)
+        self.player.put(
+            answer(
+                self.random.choice(["allow"] * 4 + ["ready"] * 4 + ["pending", "retry", "rejected"]),
+                key,
+                attempt,
+                self.player.now,
+            )
+        )

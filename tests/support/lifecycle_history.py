@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 
-from sluice.api import kueue
 from sluice.core.lifecycle import due as lifecycle
 from sluice.core.lifecycle.due import Lifecycle
 from sluice.core.scheduler.fold import fold
@@ -20,7 +19,8 @@ from sluice.events.config import ObjectApplied
 from sluice.events.ids import uid
 from sluice.events.scheduler import Admitted, QuotaReserved
 from sluice.events.slices import WorkloadCreated, WorkloadRecord
-from tests.support.objects import applied, resource_group
+from tests.support import objects
+from tests.support.objects import applied, kueue_object, resource_group
 
 SECOND = 1_000_000
 
@@ -36,9 +36,8 @@ class History:
     decided: list[Event] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._fold(applied({"kind": "ResourceFlavor", "metadata": {"name": "default"}}))
-        check = {"metadata": {"name": "late"}, "spec": {"controllerName": "c"}}
-        self._fold(applied({"kind": "AdmissionCheck", **check}))
+        self._fold(applied(kueue_object("ResourceFlavor", "default")))
+        self._fold(applied(kueue_object("AdmissionCheck", "late", {"controllerName": "c"})))
 
     @property
     def world(self) -> World:
@@ -90,11 +89,8 @@ class History:
         self.view.apply(event, self.seq, self.at)
 
 
-def cluster_queue(name: str = "cq", **spec: object) -> ObjectApplied:
-    manifest = msgspec.convert(
-        {"kind": "ClusterQueue", "metadata": {"name": name}, "spec": spec}, kueue.ClusterQueue
-    )
-    return applied(manifest, "ClusterQueue")
+def cluster_queue(name: str = "cq", **spec: Any) -> ObjectApplied:
+    return applied(kueue_object("ClusterQueue", name, spec))
 
 
 def checked_queue(**spec: Any) -> ObjectApplied:
@@ -104,23 +100,12 @@ def checked_queue(**spec: Any) -> ObjectApplied:
     return cluster_queue(resourceGroups=groups, admissionChecksStrategy=checks, **spec)
 
 
-def local_queue(name: str = "lq", queue: str = "cq", **spec: object) -> ObjectApplied:
-    manifest = msgspec.convert(
-        {
-            "kind": "LocalQueue",
-            "metadata": {"name": name, "namespace": "ns"},
-            "spec": {"clusterQueue": queue, **spec},
-        },
-        kueue.LocalQueue,
-    )
-    return applied(manifest, "LocalQueue")
+def local_queue(name: str = "lq", queue: str = "cq", **spec: Any) -> ObjectApplied:
+    return applied(kueue_object("LocalQueue", name, {"clusterQueue": queue, **spec}, namespace="ns"))
 
 
-def configuration(**spec: object) -> ObjectApplied:
-    manifest = msgspec.convert(
-        {"kind": "Configuration", "metadata": {"name": "default"}, "spec": spec}, kueue.Configuration
-    )
-    return applied(manifest, "Configuration")
+def configuration(**spec: Any) -> ObjectApplied:
+    return applied(objects.configuration(**spec))
 
 
 def created(name: str = "w", number: int = 1, **changes: object) -> WorkloadCreated:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sluice.core.scheduler.decider import Scheduler
 from sluice.core.scheduler.state import SchedulerState
 from sluice.core.world.pending_preemptions import AFTER_CHECK, ANYTIME
-from sluice.events.base import Event, Micros, PodSet
+from sluice.events.base import Event, Micros, PodSet, WorkloadKey
 from sluice.events.checks import ChecksPending, ChecksReady, ChecksRejected, ChecksRetry, PreemptionsAllowed
 from sluice.events.codec import decode_commit
 from sluice.events.commit import Step
@@ -28,7 +28,7 @@ from sluice.events.slices import (
 )
 
 from .memory_log import SECOND, Alone
-from .objects import applied, local_queue
+from .objects import applied, kueue_object, local_queue
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,6 @@ def quantity(low: int = 0, high: int = 12) -> st.SearchStrategy[int]:
 @st.composite
 def resource_groups(draw: st.DrawFn, *, limits: bool) -> list[dict[str, Any]]:
     flavors = draw(st.sampled_from([FLAVORS[:1], FLAVORS]))
-    groups = []
     resources = draw(st.sampled_from([("cpu",), ("cpu", "gpu")]))
     entries = []
     for flavor in flavors:
@@ -121,8 +120,7 @@ def resource_groups(draw: st.DrawFn, *, limits: bool) -> list[dict[str, Any]]:
                 quota["lendingLimit"] = draw(quantity(0, quota["nominalQuota"]))
             quotas.append(quota)
         entries.append({"name": flavor, "resources": quotas})
-    groups.append({"coveredResources": list(resources), "flavors": entries})
-    return groups
+    return [{"coveredResources": list(resources), "flavors": entries}]
 
 
 @st.composite
@@ -136,10 +134,10 @@ def cluster_queue(draw: st.DrawFn, name: str) -> dict[str, Any]:
     }
     if draw(st.booleans()):
         preemption["borrowWithinCohort"] = {"policy": "LowerPriority"}
-    return {
-        "kind": "ClusterQueue",
-        "metadata": {"name": name},
-        "spec": {
+    return kueue_object(
+        "ClusterQueue",
+        name,
+        {
             "cohortName": cohort,
             "namespaceSelector": {},
             "queueingStrategy": draw(st.sampled_from(["BestEffortFIFO", "StrictFIFO", "BestEffortFIFO"])),
@@ -152,7 +150,7 @@ def cluster_queue(draw: st.DrawFn, name: str) -> dict[str, Any]:
             "stopPolicy": draw(st.sampled_from(["None"] * 6 + ["Hold", "HoldAndDrain"])),
             "admissionChecksStrategy": {"admissionChecks": draw(check_rules())},
         },
-    }
+    )
 
 
 @st.composite
@@ -163,8 +161,7 @@ def check_rules(draw: st.DrawFn) -> list[dict[str, Any]]:
 
 
 def admission_check(name: str, policy: str) -> dict[str, Any]:
-    spec = {"controllerName": "c", "preemptionPolicy": policy}
-    return {"kind": "AdmissionCheck", "metadata": {"name": name}, "spec": spec}
+    return kueue_object("AdmissionCheck", name, {"controllerName": "c", "preemptionPolicy": policy})
 
 
 @st.composite
@@ -176,20 +173,20 @@ def configuration(draw: st.DrawFn) -> dict[str, Any]:
             "timeoutSeconds": 30,
             "blockAdmission": draw(st.booleans()),
         }
-    return {"kind": "Configuration", "metadata": {"name": "default"}, "spec": spec}
+    return kueue_object("Configuration", "default", spec)
 
 
 @st.composite
 def setup(draw: st.DrawFn) -> list[Event]:
     objects = [draw(configuration())]
-    objects += [{"kind": "ResourceFlavor", "metadata": {"name": name}} for name in FLAVORS]
+    objects += [kueue_object("ResourceFlavor", name) for name in FLAVORS]
     objects += [admission_check("early", "Anytime"), admission_check("late", AFTER_CHECK)]
     for name, parent in zip(COHORTS, ("", "root", "root"), strict=True):
         if draw(st.booleans()) or parent:
             spec: dict[str, Any] = {"parentName": parent}
             if draw(st.booleans()):
                 spec["resourceGroups"] = draw(resource_groups(limits=bool(parent)))
-            objects.append({"kind": "Cohort", "metadata": {"name": name}, "spec": spec})
+            objects.append(kueue_object("Cohort", name, spec))
     names = QUEUES[: draw(st.integers(1, len(QUEUES)))]
     objects += [draw(cluster_queue(name)) for name in names]
     objects += [local_queue(f"lq-{n}", n, "ns") for n in QUEUES]
@@ -278,18 +275,24 @@ def _pods(player: Player, data: st.DataObject, key: Any) -> None:
 def verdict(player: Player, data: st.DataObject, key: Any) -> None:
     """Let the checks of a workload say something, about an older reservation at times."""
     attempt = player.state.world.workloads[key].reservations - data.draw(st.sampled_from([0] * 6 + [1]))
-    fields: dict[str, Any] = {"cause": 0, "workload": key, "attempt": attempt}
     what = data.draw(st.sampled_from(["allow"] * 3 + ["ready"] * 4 + ["pending", "retry", "rejected"]))
-    if what == "allow":
-        player.put(PreemptionsAllowed(**fields, reason="PreemptionRequired"))
-    elif what == "ready":
-        player.put(ChecksReady(**fields))
-    elif what == "pending":
-        player.put(ChecksPending(**fields))
-    elif what == "retry":
-        player.put(ChecksRetry(**fields, checks=("late",), requeue_at=player.now + 5 * SECOND))
-    else:
-        player.put(ChecksRejected(**fields, checks=("late",)))
+    player.put(answer(what, key, attempt, player.now))
+
+
+def answer(what: str, key: WorkloadKey, attempt: int, now: Micros) -> Event:
+    """Return what the checks of a workload say of an attempt."""
+    match what:
+        case "allow":
+            return PreemptionsAllowed(cause=0, workload=key, attempt=attempt, reason="PreemptionRequired")
+        case "ready":
+            return ChecksReady(cause=0, workload=key, attempt=attempt)
+        case "pending":
+            return ChecksPending(cause=0, workload=key, attempt=attempt)
+        case "retry":
+            at = now + 5 * SECOND
+            return ChecksRetry(cause=0, workload=key, attempt=attempt, checks=("late",), requeue_at=at)
+        case _:
+            return ChecksRejected(cause=0, workload=key, attempt=attempt, checks=("late",))
 
 
 def _update(player: Player, data: st.DataObject, key: Any) -> None:
@@ -314,9 +317,9 @@ def config_change(draw: st.DrawFn) -> Event:
         return applied(draw(cluster_queue(draw(st.sampled_from(QUEUES)))))
     if what == "cohort":
         spec: dict[str, Any] = {"resourceGroups": draw(resource_groups(limits=False))}
-        return applied({"kind": "Cohort", "metadata": {"name": "root"}, "spec": spec})
+        return applied(kueue_object("Cohort", "root", spec))
     if what == "flavor":
-        return applied({"kind": "ResourceFlavor", "metadata": {"name": draw(st.sampled_from(FLAVORS))}})
+        return applied(kueue_object("ResourceFlavor", draw(st.sampled_from(FLAVORS))))
     if what == "gone":
         kind, names = draw(
             st.sampled_from([("ClusterQueue", QUEUES), ("ResourceFlavor", FLAVORS), ("Cohort", COHORTS)])
@@ -328,8 +331,7 @@ def config_change(draw: st.DrawFn) -> Event:
             "clusterQueue": name,
             "stopPolicy": draw(st.sampled_from(["None", "None", "Hold", "HoldAndDrain"])),
         }
-        metadata = {"name": f"lq-{name}", "namespace": "ns"}
-        return applied({"kind": "LocalQueue", "metadata": metadata, "spec": spec})
+        return applied(kueue_object("LocalQueue", f"lq-{name}", spec, namespace="ns"))
     return applied(draw(configuration()))
 
 

@@ -1,6 +1,5 @@
 """Jobs that people deactivate and activate: the message is answered, whatever the job does."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -8,13 +7,6 @@ import pytest
 from sluice.events.scheduler import WorkloadDeactivated
 from sluice.events.slices import InputsIgnored, WorkloadUpdated
 from tests.support.slices_world import World, names, refused
-
-
-@pytest.fixture
-def world() -> Iterator[World]:
-    world = World()
-    yield world
-    world.verify()
 
 
 @pytest.mark.parametrize("state", ["pending", "reserved", "running"])

@@ -1,6 +1,5 @@
 """A job submitted again, or resized: what may change when, and how."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,13 +11,6 @@ from sluice.events.scheduler import Admitted, QuotaReserved, WorkloadDeactivated
 from sluice.events.slices import InputsIgnored, JobSuspended, WorkloadUpdated
 from sluice.events.variants import ParentAdmitted, ParentEvicted
 from tests.support.slices_world import QUEUE, World, created, manifest, names, refused
-
-
-@pytest.fixture
-def world() -> Iterator[World]:
-    world = World()
-    yield world
-    world.verify()
 
 
 def running(world: World, **fields: Any) -> World:

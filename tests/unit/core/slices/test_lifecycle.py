@@ -1,6 +1,5 @@
 """What becomes of jobs that do not resize, from submission to deletion."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,13 +16,6 @@ from sluice.events.slices import (
     WorkloadStopped,
 )
 from tests.support.slices_world import START, World, created, manifest, names
-
-
-@pytest.fixture
-def world() -> Iterator[World]:
-    world = World()
-    yield world
-    world.verify()
 
 
 def running(world: World, name: str = "a", **fields: Any) -> World:

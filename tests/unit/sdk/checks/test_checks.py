@@ -2,13 +2,11 @@
 """Checks on the engine that runs them in production, without a server, on a clock of the test's."""
 
 import asyncio
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
 import msgspec
 import pytest
-import structlog
 
 from sluice.core.checks.intake import verdict as read_verdict
 from sluice.events.envelope import Message
@@ -29,13 +27,6 @@ from sluice.sdk.checks._verdict_messages import encode, to_verdict
 from sluice.sdk.checks.testing import CheckTester, call_check, make_request
 
 NAME = "example.com/controller"
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    """Tracebacks in colour take half a second each."""
-    with structlog.testing.capture_logs():
-        yield
 
 
 def app(**settings: Any) -> Controller:

@@ -1,11 +1,9 @@
 """The check machine: whatever is late, lost or another's, each attempt is answered, and none forgotten."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 import pytest
-import structlog
 
 from sluice.protocol.checks import CheckRequest
 from sluice.sdk.checks import Controller, Pending, Ready, Rejected, Retry, Settings
@@ -33,12 +31,6 @@ from sluice.sdk.checks._verdict_messages import Said, to_verdict
 from sluice.sdk.checks.testing import make_request
 
 KEY = "key"
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    with structlog.testing.capture_logs():
-        yield
 
 
 async def never(_: Any) -> Any:

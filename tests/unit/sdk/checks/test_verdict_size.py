@@ -1,10 +1,8 @@
 """What a controller publishes is what the check service takes: else it waits for what nobody reads."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import structlog
 
 from sluice.api.kueue import PodSetUpdate
 from sluice.core.checks.intake import verdict
@@ -13,12 +11,6 @@ from sluice.protocol.checks import VERDICT_MOST, CheckVerdict
 from sluice.sdk.checks import Controller, Ready, Request, Settings
 from sluice.sdk.checks._verdict_messages import RefusedError, encode, to_verdict
 from sluice.sdk.checks.testing import CheckTester, make_request
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    with structlog.testing.capture_logs():
-        yield
 
 
 def answer(size: int) -> CheckVerdict:

@@ -246,6 +246,8 @@ class World:
             entries = list(entries_for(decider, self.log))
             verdict = verify(decider, entries)
             assert verdict.divergence is None, str(verdict.divergence)
+            own = [entry.payload for entry in self.log if entry.suffix == decider.writer]
+            assert verdict.steps == sum(len(decode_commit(payload).steps) for payload in own)
             data = decider.dump(verdict.fold.state)
             assert decider.dump(decider.load(data)) == data
             assert decider.dump(replay(decider, entries).state) == data, "as a stand-by folds it"

@@ -352,10 +352,11 @@ def test_victims_of_a_trial_are_not_chosen_again(fair):
 
     with Trial(w) as trial:
         trial.remove(first)
-        trial.charge(w.cluster_queues["a"].node, {CPU: 1})
+        node = w.cluster_queues["a"].node
+        trial.charge(node, {CPU: 1, GPU: 1})
         assert names(ask(w, workload, 1)) == ["second"]
         assert refusals(w, workload, {CPU: 1}, (CPU,)) == {}
-        assert names(ask(w, workload, 1)) == ["second"]
+        assert (node.used(CPU), node.used(GPU)) == (2, 1)
     assert names(ask(w, workload, 1)) == ["first"]
     assert not w.absent
 
@@ -426,6 +427,7 @@ def test_possibility_and_height_after_preemption():
     workload = pending("in", "a", priority=1)
     assert possibility_of(w, a, CPU, 2, ask(w, workload, 2)) == (Possibility.RECLAIM, 0)
     assert possibility_of(w, a, CPU, 3, ask(w, workload, 3)) == (Possibility.NO_CANDIDATES, 1)
+    assert possibility_of(w, a, CPU, 2, []) == (Possibility.NO_CANDIDATES, 0)
 
     running(w, "a1", "a", 2)
     with without(w, [w.workloads[WorkloadKey("ns/b1")]]):
@@ -560,12 +562,16 @@ def test_whom_shares_keep_is_told_with_what_was_compared():
     assert WorkloadKey("ns/a0") not in refusals(w, pending("in", "c"), {CPU: 1}, (CPU,))
 
 
-def test_who_has_no_share_is_kept_without_a_strategy():
-    """Own quota comes back from the borrowers until they borrow no more; what is theirs is not looked at."""
+@pytest.mark.parametrize(("own", "kept_by"), [(0, "right"), (2, "b")])
+def test_who_has_no_share_is_kept_without_a_strategy(own, kept_by):
+    """Borrowers give until they, or a cohort above them, borrow no more; what is theirs is not looked at."""
     w = world(fair=True)
-    w.tree.set_cohort("right", "team", {CPU: Quota(2)})
-    queue(w, "a", cpu=4)
-    queue(w, "b", "right", cpu=0)
+    sharing = FairSharingConfig(enable=True, preemption_strategies=["LessThanInitialShare"])
+    w.config = structs.replace(w.config, fair_sharing=sharing)
+    w.tree.set_cohort("right", "team", {CPU: Quota(2 - own)})
+    queue(w, "a", cpu=3, weight=1000 * WEIGHT_SCALE)
+    queue(w, "b", "right", cpu=own)
+    queue(w, "lender", cpu=1)
     for i in range(4):
         running(w, f"b{i}", "b", 1)
     workload = pending("in", "a")
@@ -574,10 +580,11 @@ def test_who_has_no_share_is_kept_without_a_strategy():
 
     assert names(ask(w, workload, 4)) == ["b0", "b1"]
     assert sorted(kept) == ["ns/b2", "ns/b3"]
-    [compared] = kept[WorkloadKey("ns/b2")].values()
-    assert (list(kept[WorkloadKey("ns/b2")]), compared.strategy, compared.instead) == ([""], "", None)
-    assert (compared.preemptor.name, compared.victim.name) == ("a", "right")
-    assert [share.rounded for share in (compared.share, compared.before, compared.after)] == [0, 0, 0]
+    assert list(kept[WorkloadKey("ns/b2")]) == [""]
+    compared = kept[WorkloadKey("ns/b2")][""]
+    assert (compared.strategy, compared.instead) == ("", None)
+    assert (compared.preemptor.name, compared.victim.name) == ("a", kept_by)
+    assert [share.rounded for share in (compared.share, compared.before, compared.after)] == [1, 0, 0]
 
 
 def test_the_second_strategy_takes_one_of_a_queue():

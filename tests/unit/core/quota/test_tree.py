@@ -108,7 +108,14 @@ def test_a_flavor_without_quota_anywhere_is_not_available():
     assert not tree.fits(a, {("other", "cpu"): 1})
     assert a.borrowing_with(("other", "cpu"), 1)
     assert not a.borrowing_with(("other", "cpu"), 0)
-    for amount in (a.used, a.nominal, a.subtree_quota, a.local_quota, a.local_available):
+    for amount in (
+        a.used,
+        a.nominal,
+        a.subtree_quota,
+        a.local_quota,
+        a.local_available,
+        a.potential_available,
+    ):
         assert amount(("other", "cpu")) == 0
 
 
@@ -117,7 +124,7 @@ def test_a_queue_may_use_a_flavor_that_only_its_cohort_has():
     a = tree.set_cluster_queue("a", "team", {})
     tree.set_cohort("team", "", cpu(6))
 
-    assert a.available(CPU) == 6
+    assert a.available(CPU) == a.potential_available(CPU) == 6
     assert tree.fits(a, {CPU: 6})
     tree.add(a, {CPU: 2})
     assert a.available(CPU) == 4

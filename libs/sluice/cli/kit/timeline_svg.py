@@ -1,13 +1,13 @@
 """Pictures as SVG, without any library: a timeline with flavors as lanes, and bars side by side."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC
 from html import escape
 from typing import Any
 
-from sluice.core.workload.reasons import FLAVOR_MIGRATION, PREEMPTED
 from sluice.replay.history.causes import Happening
+from sluice.replay.history.lanes import Span, Story, tell
 
 from .durations import moment
 
@@ -37,89 +37,33 @@ class _Bar:
     """It had not ended at the end of the log."""
 
 
-@dataclass
-class _Story:
-    """What is drawn, taken from happenings in order."""
+def _bars(story: Story, end: int) -> tuple[list[_Bar], list[tuple[_Bar, _Bar]]]:
+    """Return waits and reservations as bars, and which of them a job moved from and to."""
+    bars, by_last, by_first = [], {}, {}
+    for job, spans in story.waits():
+        bars.append(_bar(WAITING, job, spans, f"{job} waits", end))
+    for job, spans in story.runs():
+        bar = _bar(spans[0].detail, job, spans, spans[-1].note, end)
+        by_first[id(spans[0])] = by_last[id(spans[-1])] = bar
+        bars.append(bar)
+    return bars, [
+        (by_last[id(left)], by_first[id(right)])
+        for left, right in story.moves
+        if id(left) in by_last and id(right) in by_first
+    ]
 
-    bars: list[_Bar] = field(default_factory=list)
-    moves: list[tuple[_Bar, _Bar]] = field(default_factory=list)
-    """A run and the run that it migrated to."""
-    _jobs: dict[str, str] = field(default_factory=dict)
-    _waiting: dict[str, _Bar] = field(default_factory=dict)
-    """By job."""
-    _running: dict[str, _Bar] = field(default_factory=dict)
-    """By workload."""
-    _left: dict[str, _Bar] = field(default_factory=dict)
-    """Job -> the run that it migrates from."""
 
-    def take(self, h: Happening) -> None:
-        record = h.data.get("workload")
-        key = f"{record['namespace']}/{record['name']}" if isinstance(record, dict) else str(record)
-        match h.type:
-            case "WorkloadCreated" if isinstance(record, dict):
-                self._jobs[key] = str((record.get("job") or {}).get("key", key))
-                if not record.get("replaces"):
-                    self._wait(self._jobs[key], h.at)
-            case "VariantCreated" if isinstance(record, dict):
-                self._jobs[key] = self._jobs.get(str(record.get("parent")), key)
-            case "QuotaReserved":
-                self._start(key, h)
-            case "Evicted" if key in self._running:
-                words = {PREEMPTED: "preempted", FLAVOR_MIGRATION: "migrated"}
-                self._running[key].mark = words.get(h.data["reason"], "evicted")
-                self._running[key].text += f"; {h.data['reason']}: {h.data.get('message', '')}"
-            case "QuotaReleased" | "WorkloadSliceReplaced" | "VariantDeleted":
-                self._stop(key, h.at, waits=h.type == "QuotaReleased")
-            case "WorkloadFinished" | "WorkloadDeleted":
-                job = self._job(key)
-                for each in [k for k in self._running if self._job(k) == job]:
-                    self._stop(each, h.at, waits=False)
-                self._done(self._waiting.pop(job, None), h.at)
-            case _:
-                pass
-
-    def _job(self, key: str) -> str:
-        return self._jobs.get(key, key)
-
-    def _wait(self, job: str, at: int) -> None:
-        if job not in self._waiting:
-            self._waiting[job] = _Bar(WAITING, job, at, at, f"{job} waits", open=True)
-
-    def _start(self, key: str, h: Happening) -> None:
-        job = self._job(key)
-        self._done(self._waiting.pop(job, None), h.at)
-        flavors = sorted({f for ps in h.data["podSets"] for f in ps["flavors"].values()})
-        counts = ", ".join(f"{ps['count']} x {ps['name']}" for ps in h.data["podSets"])
-        lane = ", ".join(flavors) or "no flavor"
-        bar = _Bar(lane, job, h.at, h.at, f"{job} ({counts}) on {lane}", open=True)
-        self._running[key] = bar
-        left = self._left.pop(job, None) or next(
-            (b for k, b in self._running.items() if b.job == job and b is not bar and b.mark == "migrated"),
-            None,
-        )
-        if left is not None:
-            self.moves.append((left, bar))
-
-    def _stop(self, key: str, at: int, *, waits: bool) -> None:
-        bar = self._running.pop(key, None)
-        if bar is None:
-            return
-        self._done(bar, at)
-        others = any(other.job == bar.job for other in self._running.values())
-        if waits and not others:
-            self._wait(bar.job, at)
-            if bar.mark == "migrated":
-                self._left[bar.job] = bar
-
-    def _done(self, bar: _Bar | None, at: int) -> None:
-        if bar is not None:
-            bar.end, bar.open = at, False
-            self.bars.append(bar)
-
-    def finish(self, end: int) -> None:
-        for bar in (*self._waiting.values(), *self._running.values()):
-            bar.end = end
-            self.bars.append(bar)
+def _bar(lane: str, job: str, spans: Sequence[Span], text: str, end: int) -> _Bar:
+    until = spans[-1].end
+    return _Bar(
+        lane,
+        job,
+        spans[0].begin,
+        end if until is None else until,
+        text,
+        spans[-1].stopped,
+        open=until is None,
+    )
 
 
 def timeline(found: Sequence[Happening], title: str, flavors: Sequence[str] = ()) -> str:
@@ -127,14 +71,11 @@ def timeline(found: Sequence[Happening], title: str, flavors: Sequence[str] = ()
 
     *flavors*: in the order of their lanes, the most preferred first; others follow by name.
     """
-    story = _Story()
-    for h in found:
-        story.take(h)
     begin, end = (found[0].at, max(h.at for h in found)) if found else (0, 1)
-    story.finish(end)
+    all_bars, moves = _bars(tell(found), end)
     scale = _Scale(begin, max(end - begin, 1))
     # What lasted no time to speak of would hide what did.
-    bars = [bar for bar in story.bars if bar.lane != WAITING or scale.width(bar) >= 1]
+    bars = [bar for bar in all_bars if bar.lane != WAITING or scale.width(bar) >= 1]
     lanes = _rows(bars)
     places = {name: place for place, name in enumerate((WAITING, *flavors))}
     names = sorted(lanes, key=lambda name: (places.get(name, len(places)), name))
@@ -143,12 +84,12 @@ def timeline(found: Sequence[Happening], title: str, flavors: Sequence[str] = ()
         tops[name] = y
         y += lanes[name] * _ROW + 10
     shapes = [*_axis(scale, y), *_lanes(names, tops, lanes)]
-    jobs = {job: n for n, job in enumerate(dict.fromkeys(bar.job for bar in story.bars))}
+    jobs = {job: n for n, job in enumerate(dict.fromkeys(bar.job for bar in all_bars))}
     for bar in sorted(bars, key=lambda b: (b.begin, b.job)):
         shapes += _drawn(bar, scale, tops[bar.lane], _COLOURS[jobs[bar.job] % len(_COLOURS)])
     # On top of what comes next in the same row.
     shapes += [_mark(bar, scale, tops[bar.lane]) for bar in bars if bar.mark not in ("", "migrated")]
-    for left, right in story.moves:
+    for left, right in moves:
         shapes.append(_arrow(scale, left, tops[left.lane], right, tops[right.lane]))
     return _svg(title, y + 46, [*shapes, *_legend(y + 26)])
 

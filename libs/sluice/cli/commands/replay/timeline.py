@@ -10,7 +10,7 @@ from sluice.cli.cell.log_options import (
     show_json,
     write_picture,
 )
-from sluice.cli.kit import timeline_svg
+from sluice.cli.kit import timeline_html, timeline_svg
 from sluice.cli.kit.terminal import echo
 from sluice.core.scheduler.decider import Scheduler
 from sluice.core.world.model import World
@@ -27,7 +27,12 @@ from .why import happening_line
 @about_a_log
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
 @click.option("--svg", type=click.Path(path_type=Path, dir_okay=False), help="Draw it into this file.")
-def timeline(source: Source, name: str, output: str, svg: Path | None) -> None:
+@click.option(
+    "--html",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write it as a page that opens without a server: the lanes that the console shows.",
+)
+def timeline(source: Source, name: str, output: str, svg: Path | None, html: Path | None) -> None:
     """Show all that happened to a job, workload, cluster queue or cohort, in order."""
     with progress(source, "Configuring") as show:
         world = configured_at(source, Scheduler(), source.end, show).world
@@ -41,6 +46,8 @@ def timeline(source: Source, name: str, output: str, svg: Path | None) -> None:
             find(scheduler_at(source, source.end, progress=show).state, name)
     if svg is not None:
         write_picture(svg, timeline_svg.timeline(found, name, _flavors(world)))
+    if html is not None:
+        write_picture(html, timeline_html.page(found, name))
     if output == "json":
         show_json([vars(h) for h in found])
     else:

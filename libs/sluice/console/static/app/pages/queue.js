@@ -1,0 +1,61 @@
+// One queue: how is it, and why does its head wait?
+import { at, href } from "../address.js";
+import { part } from "../api.js";
+import { nowCommand } from "../commands.js";
+import { duration, secondsBetween, spaced } from "../format.js";
+import { html } from "../html.js";
+import { Bar, Legend } from "../parts/bar.js";
+import { Cohort, Job, Phase, Time } from "../parts/links.js";
+import { Page, Shown } from "../parts/page.js";
+import { Facts, Table } from "../parts/table.js";
+import { useResource } from "../resource.js";
+
+export default function QueuePage({ names: [name] }) {
+  const queue = useResource(`/queues/${part(name)}`, {}, { kinds: ["ClusterQueue", "Job", "Workload"] });
+  return html`<${Page} title=${name} about="Cluster queue" command=${nowCommand(["describe", `cq/${name}`], at.value, ["replay", "state", `queue/${name}`])}>
+    <${Shown} resource=${queue}>${(data) => html`
+      ${!data.queue.active && html`<p class="note warn">Inactive: ${data.queue.inactive || "no reason is known"}. Nothing is admitted from it.</p>`}
+      <${Facts} of=${[
+        ["Cohort", data.queue.cohort && html`<${Cohort} of=${data.queue.cohort} />`], ["Strategy", data.queue.strategy],
+        ["Stop policy", data.queue.stopPolicy !== "None" && data.queue.stopPolicy], ["Pending", data.queue.pending], ["Reserving", data.queue.reserving], ["Admitted", data.queue.admitted],
+        ["Local queues", data.localQueues?.join(", ")], ["Checks", data.checks?.length > 0 && html`<a href=${href("/checks")}>${data.checks.join(", ")}</a>`],
+      ]} />
+      <section><h2>Quota</h2><${Legend} />${data.queue.quota.map((q) => html`<div class="named-bar"><span>${q.flavor}</span><${Bar} of=${q} large /></div>`)}</section>
+      ${data.head && html`<section class="head-of"><h2>Next in line</h2><p><${Job} of=${data.head.key} /> waits for ${duration(data.head.waitingSeconds)}: ${data.head.message || spaced(data.head.reason)}. ${" "}
+        <a href=${href(`/jobs/${data.head.key}/why`)}>What would admit it?</a></p></section>`}
+      <section><h2>Waiting, in order</h2>${data.waiting?.length ? html`<${Waiting} of=${data} />` : html`<p class="quiet">Nobody waits.</p>`}
+        ${data.queue.pending > (data.waiting?.length ?? 0) && html`<p><a href=${href("/pending", { queue: name })}>All ${data.queue.pending}</a></p>`}</section>
+      <section><h2>Holding quota</h2>${data.holding?.length ? html`<${Holding} of=${data} />` : html`<p class="quiet">Nobody has quota here.</p>`}</section>
+      <section><h2>Who may preempt whom</h2><${Policies} of=${data.policies} /></section>
+      <section><h2>Changes of this queue</h2><p><a href=${href("/log", { about: `ClusterQueue/${name}`, writer: "config" })}>In the log</a></p></section>
+      <details><summary>Manifest</summary><pre tabindex="0">${JSON.stringify(data.object, null, 2)}</pre></details>`}
+    </${Shown}></${Page}>`;
+}
+
+const Waiting = ({ of: data }) => html`<${Table} caption="Waiting jobs" keys rows=${data.waiting} rowKey=${(row) => row.key} columns=${[
+  { title: "#", number: true, cell: (row) => row.position },
+  { title: "Job", cell: (row) => html`<${Job} of=${row.key} />` },
+  { title: "Priority", number: true, cell: (row) => row.priority },
+  { title: "Waits", number: true, cell: (row) => duration(row.waitingSeconds) },
+  { title: "Why", wide: true, cell: (row) => html`<a href=${href(`/jobs/${row.key}/why`)}>${row.reason}</a> <small>${row.message}</small>` },
+]} />`;
+
+const Holding = ({ of: data }) => html`<${Table} caption="Jobs that hold quota" rows=${data.holding} rowKey=${(row) => row.key} columns=${[
+  { title: "Job", cell: (row) => html`<${Job} of=${row.key} />` },
+  { title: "Phase", cell: (row) => html`<${Phase} of=${row.phase} />` },
+  { title: "Priority", number: true, cell: (row) => row.priority },
+  { title: "Flavors", cell: (row) => row.flavors?.join(", ") },
+  { title: "Pods", number: true, cell: (row) => row.pods },
+  { title: "Since", cell: (row) => (row.started ? html`<${Time} of=${row.started} near=${data.time} /> <small>${duration(secondsBetween(row.started, data.time))}</small>` : "-") },
+]} />`;
+
+const MEANS = {
+  reclaimWithinCohort: { Never: "It never takes back what it has lent.", LowerPriority: "It takes back what it has lent, from jobs of lower priority.", Any: "It takes back what it has lent, from anybody." },
+  withinClusterQueue: { Never: "No job of it preempts another one of it.", LowerPriority: "Its jobs preempt those of lower priority in it.", LowerOrNewerEqualPriority: "Its jobs preempt those of lower priority, or newer of equal, in it." },
+};
+
+function Policies({ of }) {
+  const rules = Object.entries(of ?? {});
+  if (!rules.length) return html`<p>Nobody is preempted for a job of this queue.</p>`;
+  return html`<ul>${rules.map(([rule, value]) => html`<li>${MEANS[rule]?.[value] ?? ""} <code>${rule}: ${typeof value === "object" ? JSON.stringify(value) : String(value)}</code></li>`)}</ul>`;
+}

@@ -71,8 +71,7 @@ def _activity(cell: Cell, queries: Queries) -> None:
     parents, families = scheduler.state.world.families, variants.state.families
     said: dict[WorkloadKey, set[bool]] = {}
     for key, workload in scheduler.state.world.workloads.items():
-        if key not in parents:
-            said.setdefault(key, set()).add(workload.active)
+        said.setdefault(key, set()).add(workload.active)
     for key, job in slices.state.by_workload.items():
         record = job.record if job.record.key == key else job.pending
         said.setdefault(key, set()).add(record.active)

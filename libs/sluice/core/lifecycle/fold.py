@@ -10,8 +10,9 @@ from typing import Any
 from sluice.core.timing import MICROS_PER_S
 from sluice.core.workload import reasons as ev
 from sluice.core.workload.admission_checks import READY, REJECTED, RETRY
+from sluice.core.workload.deactivation import is_overtaken
 from sluice.core.world.workload import Workload
-from sluice.events import checks, scheduler, slices
+from sluice.events import checks, scheduler, slices, variants
 from sluice.events.base import Event, Micros
 
 
@@ -86,7 +87,11 @@ def begin_anew(workload: Workload) -> None:
     workload.past_execution_s = 0
 
 
-def _deactivated(workload: Workload, event: scheduler.WorkloadDeactivated, _at: Micros) -> None:
+def _deactivated(
+    workload: Workload, event: scheduler.WorkloadDeactivated | variants.ParentDeactivated, _at: Micros
+) -> None:
+    if is_overtaken(event, workload.switched_by):
+        return
     workload.active = False
     workload.deactivated_for = event.reason
     workload.deactivated_message = event.message
@@ -184,4 +189,5 @@ _FOLDS: dict[type[Event], Callable[[Workload, Any, Micros], None]] = {
     slices.WorkloadPodsReady: _pods_ready,
     slices.WorkloadStopped: _stopped,
     slices.WorkloadUpdated: _updated,
+    variants.ParentDeactivated: _deactivated,
 }

@@ -111,6 +111,16 @@ def _updated(state: SchedulerState, event: slices.WorkloadUpdated, seq: int, at:
     state.touched.append((workload, what, seq))
 
 
+def _parent_deactivated(
+    state: SchedulerState, event: variants.ParentDeactivated, seq: int, at: Micros
+) -> None:
+    """Nobody queues it now, but it may be no parent later."""
+    workload = state.world.workloads.get(event.workload)
+    if workload is not None:
+        fold_lifecycle(workload, event, at)
+        state.touched.append((workload, Mark.DUE | Mark.QUEUES, seq))
+
+
 def _variant_updated(state: SchedulerState, event: variants.VariantUpdated, seq: int, at: Micros) -> None:
     workload = state.world.workloads.get(event.workload)
     if workload is not None and event.preference is not None:
@@ -228,6 +238,7 @@ INPUT_FOLDS: dict[type[Event], Handler] = {
     checks.ChecksRetry: _checks_failed,
     ObjectApplied: _object,
     ObjectDeleted: _object,
+    variants.ParentDeactivated: _parent_deactivated,
     variants.PreemptionGateClosed: _gate_moved,
     variants.PreemptionGateOpened: _gate_moved,
     checks.PreemptionsAllowed: fold_allowed,

@@ -152,6 +152,27 @@ def test_who_is_out_of_time_does_not_run_again_as_a_parent(again: bool) -> None:
     assert bool(world.events(ParentAdmitted)) == again
 
 
+@pytest.mark.parametrize("again", [False, True])
+def test_who_is_out_of_time_as_a_parent_does_not_run_again_without_variants(again: bool) -> None:
+    """The other way round: it has quota of its own next, if somebody activates it."""
+    world = family_cell(cluster_queue({"best": 2, "other": 2}))
+    manifest = family_job("a")
+    manifest["metadata"]["labels"][f"{LABELS}max-exec-time-seconds"] = str(LIMIT_S)
+    world.message("a", "JobSubmitted", manifest).settle_all()
+    world.settle(LIMIT_S)
+    world.obey()
+    world.settle_all()
+    assert world.events(ParentDeactivated)
+    admissions = len(world.events(QuotaReserved))
+    world.apply(gate(on=False)).settle_all()
+    if again:
+        switch(world, True)
+        world.settle_all()
+    (workload,) = world.services["scheduler"].state.world.workloads.values()
+    assert workload.active == shown(world)[workload.key] == again
+    assert len(world.events(QuotaReserved)) == admissions + again
+
+
 def test_a_variant_that_was_switched_on_again_is_so_for_all() -> None:
     """The scheduler gave it up before it heard of that, and will hear of it."""
     world = family_cell(cluster_queue({"best": 2, "other": 2}))

@@ -16,6 +16,7 @@ from . import (
     checks,
     cycle_per_head,
     end_to_end,
+    flood,
     fold_rate,
     idle_latency,
     migration,
@@ -112,6 +113,7 @@ BENCHES: dict[str, Bench] = {
         migration_agents.run,
         lambda f: f"a process ends to the moved one begun: p50 {f['p50_ms']} ms, p99 {f['p99_ms']} ms",
     ),
+    "flood": Bench(flood.run, flood.key, "reports, and other publishers, within 100 ms at p99"),
     "parsers": Bench(parsers.run, parsers.key, "none"),
     "variants": Bench(variants.run, variants.key, "2.5"),
     "replay": Bench(

@@ -45,12 +45,12 @@ async def apply(client: Client, objects: list[dict[str, object]], cell: str = "m
 
 
 async def _ask(client: Client, subject: str, request: ApplyRequest) -> ChangeAnswer:
-    for attempt in range(100):
+    for attempt in range(200):
         try:
             reply = await client.request(subject, msgspec.json.encode(request), timeout=30)
             return decode(reply.data, ChangeAnswer)
         except nats.errors.NoRespondersError:
-            # The service is still starting.
+            # The service is still starting, which takes minutes where many others want the processors.
             await asyncio.sleep(0.1 * (1 + attempt / 10))
     raise TimeoutError(f"nobody answers {subject}")
 
@@ -106,6 +106,9 @@ def _figures(
         "cpu_s": {name: round(u.cpu_s, 2) for name, u in sorted(used.items())},
         "peak_mb": {name: round(u.peak_mb) for name, u in sorted(used.items())},
         "scheduler_cpu_us_per_job": round(used["scheduler"].cpu_s / scenario.jobs * 1e6),
+        "finished_after_10_s": sum(
+            0 < run.finished_at < driver.started_at + 10 for run in driver.runs.values()
+        ),
         "client_lag_max_ms": round(driver.lag_max_s * 1000, 1),
         "log_mb": round(log_bytes / 1e6, 1),
         "log_messages": messages,

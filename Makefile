@@ -45,6 +45,10 @@ fuzz: .venv/ready ## Property tests on other examples each time, FUZZ=10 times a
 fuzz-readers: .venv/ready ## Any bytes to everything that reads what others have written, FUZZ=10 times as many
 	@SLUICE_FUZZ=$(FUZZ) $(PY) -m pytest -q -n $(WORKERS) --dist worksteal tests/fuzz
 
+.PHONY: fuzz-guided
+fuzz-guided: .venv/ready ## The same, guided by what the bytes reach, for MINUTES=1; wants `pip install atheris`
+	@$(PY) -m tests.fuzz.guided -- -max_total_time=$$(( $(MINUTES) * 60 ))
+
 .PHONY: lint
 lint: .venv/ready ## Style, types, import contracts
 	$(PY) -m ruff check .

@@ -41,6 +41,8 @@ from sluice.replay.source import json_lines, log_file, partial_decode
 from sluice.sdk import _questions
 from sluice.sdk.checks import _lease, _verdict_messages
 
+from .whole_services import heard
+
 Reader = Callable[[bytes], object]
 
 EXPECTED: tuple[type[Exception], ...] = (
@@ -138,17 +140,7 @@ READERS: dict[str, Reader] = {
     "subject": _subject,
     "job": _job,
     "submission": _submission,
-    **{
-        kind: partial(_report, kind)
-        for kind in (
-            "JobScaled",
-            "JobPodsReady",
-            "JobPodsReclaimable",
-            "JobStopped",
-            "JobFinished",
-            "JobDeleted",
-        )
-    },
+    **{kind: partial(_report, kind) for kind in REPORTS},
     "verdict": lambda data: verdict(Message(subject="verdict.c", payload=data), 1),
     "verdict data": lambda data: verdict(
         Message(subject="verdict.c", payload=_about("CheckVerdict", data)), 1
@@ -183,6 +175,19 @@ READERS: dict[str, Reader] = {
     "world: presence": partial(_world, "presence.agent.a"),
     "world: commit": partial(_world, "slices"),
     "world: subject": partial(_world, ""),
+    "services: job": partial(heard, "job.default.a"),
+    "services: submission": lambda data: heard("job.default.x", _about("JobSubmitted", data)),
+    **{
+        f"services: {kind}": partial(lambda kind, data: heard("job.default.a", _about(kind, data)), kind)
+        for kind in REPORTS
+    },
+    "services: verdict": lambda data: heard("verdict.ctl-c", _about("CheckVerdict", data)),
+    "services: presence": partial(heard, "presence.agent.one"),
+    "services: presence of a controller": partial(heard, "presence.controller.ctl-c"),
+    "services: commit": partial(heard, "config"),
+    "services: subject": lambda data: heard(
+        data.decode(errors="backslashreplace") or "job.default.a", _about("Seen", b"{}")
+    ),
     "terminal": _terminal,
     "log tail: job": partial(_shown, "job.default.a"),
     "log tail: commit": partial(_shown, "scheduler"),
@@ -257,6 +262,8 @@ SHAPES: dict[str, Callable[[int], bytes]] = {
         % _many(b'{"name":"#","labels":{"a":1}}', n)
     ),
     "nodes": lambda n: b'{"workload":"a/b","x":[%s]}' % _many(b"[#]", n),
+    "under a long key": lambda n: b"? %s\n: {%s}" % (b"a" * (n // 2), _many(b'"k#":{}', n // 2)),
+    "twice under a long key": lambda n: b"? %s\n: {%s}" % (b"a" * (n // 2), _many(b'"k":1', n // 2)),
     "quantities": lambda n: _job_manifest(b'"a":"b"', b"1" * n + b"x"),
 }
 """By name, bytes of about a size: those on which one way or another of reading takes long."""

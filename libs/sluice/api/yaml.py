@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import yaml
@@ -207,7 +208,7 @@ def _read(text: str | bytes) -> Iterator[_Read]:
                 index += 1
                 node = loader.get_node()
                 _check_size(node)
-                duplicates = list(_duplicates(node, ""))
+                duplicates = list(islice(_duplicates(node), LINES_FOUND))
                 value = loader.construct_document(node)
             except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
                 yield _unreadable(error), None, index or 1, []
@@ -303,24 +304,39 @@ def _decoded(
     return Document(index, line, manifest, what=describe(value), written=value)
 
 
-def _duplicates(node: Any, path: str, depth: int = 0) -> Iterator[tuple[FieldError, int]]:
+_Path = tuple[Any, str]
+"""The path of what is around it, and its own step. Put together where it is said only: keys may be long."""
+
+
+def _duplicates(node: Any, path: _Path | None = None, depth: int = 0) -> Iterator[tuple[FieldError, int]]:
     if depth > 64:
         return
     if isinstance(node, yaml.MappingNode):
         seen: dict[str, None] = {}
         for key_node, value_node in node.value:
             key = str(key_node.value)
-            place = f"{path}.{key}" if path else key
+            place = (path, f".{key}")
             if key in seen and key != "<<":
                 error = FieldError(
-                    field=place, detail="this key occurs twice", type="FieldValueDuplicate", bad_value=key
+                    field=_said(place),
+                    detail="this key occurs twice",
+                    type="FieldValueDuplicate",
+                    bad_value=key[:MAX_PATH],
                 )
                 yield error, key_node.start_mark.line + 1
             seen[key] = None
             yield from _duplicates(value_node, place, depth + 1)
     elif isinstance(node, yaml.SequenceNode):
         for position, item in enumerate(node.value):
-            yield from _duplicates(item, f"{path}[{position}]", depth + 1)
+            yield from _duplicates(item, (path, f"[{position}]"), depth + 1)
+
+
+def _said(path: _Path | None) -> str:
+    steps: list[str] = []
+    while path is not None:
+        path, step = path
+        steps.append(step)
+    return "".join(reversed(steps)).removeprefix(".")[:MAX_PATH]
 
 
 def _check_size(node: Any) -> None:
@@ -353,6 +369,8 @@ def _check_size(node: Any) -> None:
 
 LINES_FOUND = 100
 """Errors of a document whose line is looked for; others have that of the document."""
+MAX_PATH = 1_000
+"""Characters of a key's place that are said."""
 
 
 def _line_of(node: Any, path: str) -> int:

@@ -119,3 +119,12 @@ def test_yaml_is_read_in_one_place():
         if loads.search(path.read_text())
     }
     assert found == set()
+
+
+def test_the_place_of_a_duplicate_is_bounded() -> None:
+    """Thousands of keys twice under a long one: the first are named, with some of their place."""
+    text = f"? {'a' * 100_000}\n: {{{', '.join(['k: 1'] * 20_000)}}}"
+    (found,) = decode_yaml(text)
+    twice = [error for error in found.errors if error.detail == "this key occurs twice"]
+    assert len(twice) == yaml.LINES_FOUND
+    assert max(len(error.field) for error in twice) == yaml.MAX_PATH

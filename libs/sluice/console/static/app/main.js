@@ -2,10 +2,10 @@
 import { render } from "preact";
 import { html } from "./html.js";
 import { start } from "./live.js";
-import { Shell } from "./shell.js";
+import { loadAll, Shell } from "./shell.js";
 import { learn } from "./source.js";
 
 const app = document.getElementById("app");
 app.replaceChildren();
 render(html`<${Shell} />`, app);
-learn().then(start);
+learn().then(start).then(() => (window.requestIdleCallback ?? setTimeout)(loadAll));

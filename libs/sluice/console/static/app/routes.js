@@ -28,6 +28,8 @@ const ROUTES = [
   [/^\/system$/, "system"],
 ];
 
+export const PAGES = [...ROUTES.map(([, page]) => page), "nowhere"];
+
 export function route(path) {
   const plain = path.length > 1 ? path.replace(/\/+$/, "") : path;
   for (const [pattern, page] of ROUTES) {

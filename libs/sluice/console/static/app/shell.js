@@ -11,19 +11,30 @@ import { Login } from "./parts/login.js";
 import { Problem } from "./parts/page.js";
 import { Palette, paletteOpen } from "./parts/palette.js";
 import { Strip } from "./parts/strip.js";
-import { NAVIGATION, route } from "./routes.js";
+import { NAVIGATION, PAGES, route } from "./routes.js";
 import { problem, source } from "./source.js";
 import { useResource } from "./resource.js";
 
 const loaded = new Map();
+
+async function load(page) {
+  loaded.set(page, (await import(`./pages/${page}.js`)).default);
+}
+
+/** Have all pages before they are wanted: they are small, and the server may be away then. */
+export function loadAll() {
+  for (const page of PAGES) load(page).catch(() => {});
+}
 
 function Current() {
   const { page, names } = route(address.value.path);
   const [, redraw] = useState(0);
   const [failed, setFailed] = useState(null);
   useEffect(() => {
-    if (loaded.has(page)) return;
-    import(`./pages/${page}.js`).then((module) => { loaded.set(page, module.default); setFailed(null); redraw((n) => n + 1); }, setFailed);
+    let timer = 0;
+    const take = () => load(page).then(() => { setFailed(null); redraw((n) => n + 1); }, (error) => { setFailed(error); timer = setTimeout(take, 2000); });
+    if (!loaded.has(page)) take();
+    return () => clearTimeout(timer);
   }, [page]);
   const Shown = loaded.get(page);
   if (Shown) return html`<${Shown} key=${address.value.path} names=${names} query=${address.value.query} />`;

@@ -2,7 +2,7 @@
 import { href } from "../address.js";
 import { clockTime, duration, secondsBetween, shortKey } from "../format.js";
 import { html } from "../html.js";
-import { jobPath, Seq, Time } from "./links.js";
+import { Seq, Time } from "./links.js";
 import { axis, extent, placed } from "./lane-places.js";
 import { Table } from "./table.js";
 
@@ -19,8 +19,8 @@ export function Lanes({ of: timeline }) {
       <ul class="track-of" aria-label=${`${lane.kind} ${lane.name}`}>
         ${lane.spans.map((span) => { const { left, width } = placed(span, whole); return html`<li class="span s-${span.state.toLowerCase().replaceAll(" ", "-")}" style=${{ left: percent(left), width: percent(width) }} title=${said(lane, span, whole)}>
           ${span.fromSeq && width > 0.1 ? html`<a href=${href(`/log/${span.fromSeq}`)} aria-label=${said(lane, span, whole)}>${span.state}${span.detail ? ` · ${span.detail}` : ""}</a>` : html`<span class="hidden">${said(lane, span, whole)}</span>${width > 0.04 && html`<span class="short" aria-hidden="true">${span.state}</span>`}`}</li>`; })}
-        ${timeline.marks.filter((mark) => mark.lane === lane.name).map((mark) => html`<li class="mark m-${mark.type.toLowerCase()}" style=${{ left: percent(placed({ from: mark.time, to: mark.time }, whole).left) }} title=${`${mark.type}: ${mark.text}`}>
-          <a href=${mark.other.includes("/") ? href(jobPath(mark.other)) : href(`/log/${mark.seq}`)} aria-label=${`${mark.type} at ${clockTime(mark.time, whole.from)}: ${mark.text}`}>${mark.type === "Migrated" ? "→" : "×"}</a></li>`)}
+        ${marksOf(timeline, lane).map((mark) => html`<li class="mark m-${mark.type.toLowerCase()}" style=${{ left: percent(placed({ from: mark.time, to: mark.time }, whole).left) }} title=${`${mark.type}: ${mark.text}`}>
+          <a href=${href(`/log/${mark.seq}`)} aria-label=${`${mark.type} at ${clockTime(mark.time, whole.from)}: ${mark.text}`}>${mark.type === "Migrated" ? "→" : "×"}</a></li>`)}
       </ul></div>`)}
   </div>
   <details><summary>The same as a table</summary>
@@ -29,6 +29,14 @@ export function Lanes({ of: timeline }) {
       { title: "From", cell: (row) => html`<${Time} of=${row.from} near=${whole.from} />` }, { title: "For", number: true, cell: (row) => row.lasted },
       { title: "Message", number: true, cell: (row) => html`<${Seq} of=${row.seq} />` },
     ]} /></details>`;
+}
+
+/** Marks of a lane; those of lanes that are not drawn stand on the first, the job's own. */
+function marksOf({ lanes, marks }, lane) {
+  const drawn = new Set(lanes.map((one) => one.name));
+  const here = marks.filter((mark) => mark.lane === lane.name || (lane === lanes[0] && !drawn.has(mark.lane)));
+  // An eviction and the preemption that it is are one mark: that which names the other side.
+  return [...new Map(here.sort((a, b) => a.other.length - b.other.length).map((mark) => [`${mark.seq} ${mark.type}`, mark])).values()];
 }
 
 function rowsOf(timeline) {

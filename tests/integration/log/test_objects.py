@@ -28,6 +28,24 @@ async def test_objects_survive(open_log, monkeypatch):
     assert await store.listing() == {"b": b"empty"}
 
 
+async def test_nothing_is_left_of_what_was_deleted(nats_server, open_log):
+    """However many snapshots there were, the bucket holds those that are kept, and nothing of others."""
+    log = await open_log()
+    store = ObjectBucket(log)
+    await store.put("left", b"x", b"of an earlier release, which kept the description of what it deleted")
+    client = await nats.connect(nats_server.url)
+    await (await client.jetstream().object_store("sluice_main_snapshots")).delete("left")
+    for number in range(5):
+        await store.put(f"view-{number}", b"state", b"about")
+        if number:
+            await store.delete(f"view-{number - 1}")
+
+    state = (await client.jetstream().stream_info("OBJ_sluice_main_snapshots")).state
+    await client.close()
+    assert await store.listing() == {"view-4": b"about"}
+    assert state.messages == 2, "its bytes and its description"
+
+
 async def test_clients_read_them(nats_server, open_log):
     """The layout is that of the clients' object stores, digest included."""
     store = ObjectBucket(await open_log())

@@ -34,6 +34,9 @@ __all__ = ["ObjectBucket"]
 CHUNK_BYTES = 1 << 20
 PUT_TIMEOUT_S, GET_TIMEOUT_S, ASK_TIMEOUT_S = 120.0, 120.0, 15.0
 
+SWEPT = 100
+"""Descriptions of deleted objects that go with one deletion."""
+
 _DIGEST = "SHA-256="
 
 log = structlog.get_logger("sluice.log.objects")
@@ -126,8 +129,7 @@ class ObjectBucket:
         await self._describe(info)
 
     async def _describe(self, info: ObjectInfo) -> None:
-        subject = f"M.{base64.urlsafe_b64encode(info.name.encode()).decode()}"
-        await self._publish(subject, msgspec.json.encode(info), {"Nats-Rollup": "sub"})
+        await self._publish(_description(info.name), msgspec.json.encode(info), {"Nats-Rollup": "sub"})
 
     async def _publish(self, suffix: str, payload: bytes, headers: dict[str, str]) -> None:
         connection = await self._log.connection()
@@ -143,13 +145,17 @@ class ObjectBucket:
         return int(found["state"]["last_seq"])
 
     async def _infos(self) -> dict[str, ObjectInfo]:
+        return {name: info for name, info in (await self._all()).items() if not info.deleted}
+
+    async def _all(self) -> dict[str, ObjectInfo]:
+        """Return all descriptions, also of what is deleted."""
         found: dict[str, ObjectInfo] = {}
         if end := await self._end():
             async for entries in read_stream(self._log, self._stream, self._prefix, end, ["M.>"]):
                 for entry in entries:
                     if (info := _info(entry.payload)) is not None:
                         found[info.name] = info
-        return {name: info for name, info in found.items() if not info.deleted}
+        return found
 
     async def _get(self, name: str) -> bytes:
         info = (await self._infos())[name]
@@ -164,11 +170,23 @@ class ObjectBucket:
         return data
 
     async def _delete(self, name: str) -> None:
-        info = (await self._infos()).get(name)
-        if info is None:
+        found = await self._all()
+        info = found.get(name)
+        if info is None or info.deleted:
             return
+        connection = await self._log.connection()
         await self._describe(ObjectInfo(name=name, bucket=self._bucket, nuid=info.nuid, deleted=True))
-        await api.purge(await self._log.connection(), self._stream, f"{self._prefix}C.{info.nuid}")
+        await api.purge(connection, self._stream, f"{self._prefix}C.{info.nuid}")
+        # Names never come again: what says that one is deleted would stay for ever, and be read each time.
+        # With those whose deletion was cut off here, and those of releases that left them.
+        left = [name, *(other.name for other in found.values() if other.deleted)]
+        for gone in left[:SWEPT]:
+            await api.purge(connection, self._stream, self._prefix + _description(gone))
+
+
+def _description(name: str) -> str:
+    """Return the end of the subject of an object's description."""
+    return f"M.{base64.urlsafe_b64encode(name.encode()).decode()}"
 
 
 def _info(payload: bytes) -> ObjectInfo | None:

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, NamedTuple
 import msgspec
 
 from sluice.core.config.objects import Objects
+from sluice.core.views import rows
 from sluice.core.views import snapshot as views
 from sluice.core.views.view import View
 from sluice.core.workload.inputs import heard
@@ -82,7 +83,7 @@ class CellFold:
     writer: ClassVar[str] = "view"
     reads: ClassVar[frozenset[str]] = frozenset({*COMMITS, "presence.>"})
     state_version: ClassVar[int] = zlib.crc32(
-        views.schema_of(
+        rows.schema_of(
             [_Snapshot.__annotations__, Refusal.__annotations__, Presence.__annotations__]
         ).encode(),
         views.VERSION + _FOLD,

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from sluice.api.errors import UNREADABLE
+from sluice.core.views import blocks
+from sluice.core.views.blocks import Blocks
 from sluice.events import job, slices
 from sluice.events.base import Event, FieldError, JobKey, Micros
 from sluice.events.catalogue import REFUSALS
@@ -78,16 +80,56 @@ class Submitted:
 class Jobs:
     """All jobs that were submitted and are not forgotten; only `message` and `event` change it."""
 
-    by_key: dict[JobKey, Submitted] = field(default_factory=dict)
+    by_key: dict[JobKey, "Submitted | int"] = field(default_factory=dict)
+    """Those whose job is over lie packed: by their numbers."""
     rejected: int = 0
     """Messages of all kinds that were refused so far."""
     offers: dict[int, tuple[JobKey, Offer]] = field(default_factory=dict)
     """Manifests that were not answered yet, by sequence."""
     refused: deque[JobKey] = field(default_factory=deque)
     """Jobs that were never more than refused manifests, oldest first; some may have become more."""
+    ended: dict[JobKey, None] = field(default_factory=dict)
+    """Jobs that have ended and do not lie packed yet, the oldest first."""
+    packed: Blocks = field(default_factory=Blocks)
 
     def get(self, key: str) -> Submitted | None:
-        return self.by_key.get(JobKey(key))
+        """Return what is known of the job, to be read only."""
+        found = self.by_key.get(JobKey(key))
+        return self._read(found) if isinstance(found, int) else found
+
+    def _read(self, number: int) -> Submitted:
+        found = self.packed.piece(number)
+        assert found is not None, f"job {number} is not there"
+        return _decode(found)
+
+    def _own(self, key: JobKey) -> Submitted | None:
+        """Return what is known of the job, to be changed: what lay packed does no longer."""
+        found = self.by_key.get(key)
+        if not isinstance(found, int):
+            return found
+        submitted = self.by_key[key] = self._read(found)
+        self.packed.take(found)
+        self.ended[key] = None
+        return submitted
+
+    def pack(self) -> None:
+        """Pack the oldest jobs that have ended, if there are enough of them."""
+        while len(self.ended) >= blocks.OPEN + blocks.SIZE:
+            found: list[Submitted] = []
+            while self.ended and len(found) < blocks.SIZE:
+                key = next(iter(self.ended))
+                del self.ended[key]
+                submitted = self.by_key.get(key)
+                if isinstance(submitted, Submitted) and not submitted.open:
+                    found.append(submitted)
+            if found:
+                numbers = self.packed.add([_encode(one) for one in found])
+                self.by_key.update(zip((one.key for one in found), numbers, strict=True))
+        for block in [*self.packed.sparse]:
+            for number, piece in self.packed.numbered(block):
+                key = _decode(piece).key
+                if self.by_key.get(key) == number:
+                    self._own(key)
 
     # Messages from outside
 
@@ -99,7 +141,7 @@ class Jobs:
         if message.type == "JobSubmitted":
             self._submitted(key, bytes(message.data), entry)
             return True
-        submitted = self.by_key.get(key)
+        submitted = self._own(key)
         if submitted is None:
             return False
         if message.type == "JobDeleted" and submitted.in_force is None and not submitted.open:
@@ -121,7 +163,7 @@ class Jobs:
             head = Head()
         offer = Offer(entry.seq, entry.at, head)
         self.offers[entry.seq] = (key, offer)
-        submitted = self.by_key.get(key)
+        submitted = self._own(key)
         if submitted is None:
             submitted = self.by_key[key] = Submitted(key, offer)
         submitted.latest = offer
@@ -137,14 +179,17 @@ class Jobs:
 
     def finished(self, key: str, cause: int) -> None:
         """Note that the job has ended, by the report at *cause*."""
-        submitted = self.get(key)
-        if submitted is not None and submitted.claims is not None:
+        submitted = self._own(JobKey(key))
+        if submitted is None:
+            return
+        if submitted.claims is not None:
             submitted.ended = submitted.claims.get(cause)
             submitted.claims = None
+        self.ended[submitted.key] = None
 
     def forget(self, key: str) -> None:
         """Forget a job that lost its last workload; what was submitted since under its name stays."""
-        submitted = self.get(key)
+        submitted = self._own(JobKey(key))
         if submitted is None:
             return
         if not submitted.open:
@@ -155,7 +200,7 @@ class Jobs:
 
     def _answered(self, seq: int) -> tuple[Submitted, Offer] | None:
         found = self.offers.pop(seq, None)
-        submitted = self.by_key.get(found[0]) if found is not None else None
+        submitted = self._own(found[0]) if found is not None else None
         if found is None or submitted is None:
             return None
         submitted.open -= 1
@@ -170,10 +215,14 @@ class Jobs:
     def _created(self, event: slices.WorkloadCreated) -> Iterable[JobKey]:
         self._taken(event)
         reference = event.workload.job
-        submitted = self.by_key.get(reference.key) if reference is not None else None
+        submitted = self._own(reference.key) if reference is not None else None
         if reference is not None and submitted is not None and submitted.uid != reference.uid:
             submitted.uid, submitted.created_at = reference.uid, event.workload.created_at
             submitted.ended = submitted.claims = None
+            # The view has this very text as its key: there need not be two of each.
+            submitted.key = reference.key
+            del self.by_key[reference.key]
+            self.by_key[reference.key] = submitted
         return ()
 
     def _all_ignored(self, event: slices.InputsIgnored) -> Iterable[JobKey]:
@@ -198,7 +247,7 @@ class Jobs:
         forgotten = []
         while len(self.refused) > REFUSED:
             key = self.refused.popleft()
-            old = self.by_key.get(key)
+            old = self._own(key)
             if old is not None and old.in_force is None and not old.open:
                 del self.by_key[key]
                 forgotten.append(key)
@@ -207,7 +256,7 @@ class Jobs:
     def _not_scaled(self, event: slices.Rejected) -> None:
         """A size that was refused is shown like a refused manifest: the job goes on as it was."""
         key = job_of(event.subject) if event.event_type == "JobScaled" else None
-        submitted = self.by_key.get(key) if key is not None else None
+        submitted = self._own(key) if key is not None else None
         if submitted is not None and submitted.in_force is not None:
             submitted.errors = tuple(event.errors)
             submitted.refused = (event.cause, event.event_type)
@@ -222,6 +271,9 @@ class Jobs:
             return (submitted.key,)
         return ()
 
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Submitted).decode
 
 FOLDS: dict[type[Event], Callable[[Jobs, Any], Iterable[JobKey]]] = {
     **dict.fromkeys(REFUSALS, Jobs._refused),

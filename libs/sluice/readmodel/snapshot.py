@@ -13,6 +13,7 @@ import msgspec
 import structlog
 
 from sluice.core.views import snapshot as views
+from sluice.core.views.blocks import Blocks, Kept
 from sluice.events.base import JobKey, Micros
 from sluice.log.cell import CellFold, CellState
 from sluice.log.errors import EventLogError
@@ -27,7 +28,7 @@ from .world import World
 WRITER = "api"
 """Name of the part that only this service reads; the service itself is no decider."""
 
-_FOLD = 3
+_FOLD = 4
 """Raise it when the same entries are folded to another world."""
 
 _CELL = CellFold()
@@ -43,11 +44,13 @@ class Parts(NamedTuple):
 
 
 class _Snapshot(msgspec.Struct, frozen=True, array_like=True):
-    histories: views.Rows
+    histories: views.Histories
     changed: dict[str, dict[str, int]]
     gone: list[Gone]
     forgotten: int
-    jobs: list[Submitted]
+    jobs: dict[JobKey, Submitted | int]
+    ended: list[JobKey]
+    packed: Kept
     offers: dict[int, tuple[JobKey, Offer]]
     refused: list[JobKey]
     rejected: int
@@ -71,7 +74,9 @@ def dump(world: World) -> Parts:
             changed=changes.changed,
             gone=list(changes.gone),
             forgotten=changes.forgotten,
-            jobs=list(jobs.by_key.values()),
+            jobs=jobs.by_key,
+            ended=list(jobs.ended),
+            packed=jobs.packed.kept(),
             offers=jobs.offers,
             refused=list(jobs.refused),
             rejected=jobs.rejected,
@@ -95,7 +100,14 @@ def _world(cell: CellState, found: _Snapshot, seq: int, at: Micros) -> World:
     return World(
         cell=cell,
         changes=Changes(found.changed, found.gone, found.forgotten),
-        jobs=Jobs({job.key: job for job in found.jobs}, found.rejected, found.offers, deque(found.refused)),
+        jobs=Jobs(
+            found.jobs,
+            found.rejected,
+            found.offers,
+            deque(found.refused),
+            dict.fromkeys(found.ended),
+            Blocks(found.packed),
+        ),
         heads=found.heads,
         seq=seq,
         at=at,

@@ -19,10 +19,12 @@ _Mark = Callable[[View, Any, Touched], None]
 
 
 def _workload(view: View, key: WorkloadKey, into: Touched, *, queues: bool) -> None:
-    into["Workload"][key] = None
     workload = view.workloads.get(key)
     if workload is None:
+        into["Workload"][key] = None
         return
+    key = workload.key  # the view's own text, which lasts as long as this note of it
+    into["Workload"][key] = None
     record = workload.record
     if record.parent is not None:
         into["Variant"][key] = into["Workload"][record.parent] = None

@@ -10,7 +10,7 @@ from sluice.core.config.objects import Objects
 from sluice.core.views.present.job import is_over
 from sluice.core.views.view import View
 from sluice.events import scheduler, slices
-from sluice.events.base import Event, Micros
+from sluice.events.base import Event, Micros, WorkloadKey
 from sluice.events.codec import FOREIGN, CommitDecodeError, decode_commit
 from sluice.events.commit import Step
 from sluice.events.envelope import Message
@@ -38,8 +38,7 @@ class _Racing:
         self._view = view
 
     def __contains__(self, key: object) -> bool:
-        workload = self._view.workloads.get(key)  # type: ignore[call-overload]
-        return workload is not None and workload.finished_at is None
+        return self._view.live(WorkloadKey(str(key))) is not None
 
 
 @dataclass(slots=True)
@@ -73,6 +72,7 @@ class World:
                 self._commit(entry)
             else:
                 self._message(entry)
+            self.jobs.pack()
 
     # Commits
 
@@ -191,6 +191,6 @@ class World:
     def running(self) -> Counter[str]:
         """Return how many jobs each executor has been given and runs."""
         if self._running[0] != self.seq:
-            live = (job for job in self.view.jobs.values() if job.running and not is_over(job))
+            live = (job for job in self.view.jobs.unpacked() if job.running and not is_over(job))
             self._running = (self.seq, Counter(job.executor for job in live))
         return self._running[1]

@@ -127,7 +127,7 @@ def recharge(state: State, workload: WorkloadView) -> None:
 
 def recharge_all(state: State) -> None:
     """Settings decide whether pods that have ended give their quota back."""
-    for workload in state.workloads.values():
+    for workload in state.workloads.unpacked():
         if workload.reclaimable:
             recharge(state, workload)
 

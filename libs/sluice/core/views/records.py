@@ -4,7 +4,7 @@ Counters and lists are kept as events come; conditions and manifests are made wh
 (`workload_status`, `queue_status`), for most objects nobody does.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -106,7 +106,8 @@ class WorkloadView:
     reclaimable: dict[str, int] = field(default_factory=_empty)
     evictions: dict[tuple[str, str], int] = field(default_factory=_empty)
     """(reason, underlying cause) -> how often."""
-    history: list[Transition] = field(default_factory=list)
+    transitions: "list[Transition] | Callable[[], list[Transition]]" = field(default_factory=list)
+    """Its history, or what reads it: see `history`."""
     remembered: int = 0
     """How many events its history has had, those that are not kept among them."""
     parent: bool = False
@@ -123,6 +124,18 @@ class WorkloadView:
     """Of a variant: it has had its turn to preempt, and others have not yet (CA11)."""
     migrations: "tuple[Migration, ...]" = ()
     """Of a parent: each time its job had to stop, the latest last."""
+
+    @property
+    def history(self) -> list[Transition]:
+        """What has happened to it, as far as it is remembered; the first entry is its creation."""
+        found = self.transitions
+        return found if isinstance(found, list) else self.read_history()
+
+    def read_history(self) -> list[Transition]:
+        """Return the history, from where it lies if it has not been read yet."""
+        if not isinstance(self.transitions, list):
+            self.transitions = self.transitions()
+        return self.transitions
 
     @property
     def holds_quota(self) -> bool:

@@ -3,6 +3,8 @@
 from sluice.api import kueue
 from sluice.events.base import JobKey, Micros, WorkloadKey
 
+from .finished import Finished
+from .lazy_dict import Shelf, Stored
 from .records import ActiveState, ClusterQueueView, JobView, LocalQueueView, WorkloadView
 from .totals import Totals
 
@@ -11,8 +13,10 @@ class State:
     """All objects by key; only folding events changes it."""
 
     def __init__(self) -> None:
-        self.workloads: dict[WorkloadKey, WorkloadView] = {}
-        self.jobs: dict[JobKey, JobView] = {}
+        self.workloads: Shelf[WorkloadKey, WorkloadView] = Shelf(self._open_workload)
+        self.jobs: Shelf[JobKey, JobView] = Shelf(self._open_job)
+        self.finished = Finished(self)
+        """Where jobs that are over lie packed, with their workloads."""
         self.parents: dict[WorkloadKey, None] = {}
         """Workloads that have variants instead of queueing themselves (CA4)."""
         self.slices: dict[WorkloadKey, None] = {}
@@ -34,8 +38,24 @@ class State:
         self._awaited = (-1, False)
         self._preemptors: tuple[int, dict[str, list[WorkloadView]]] = (-1, {})
 
+    def _open_workload(self, key: WorkloadKey, stored: Stored) -> WorkloadView:
+        if isinstance(stored, int):
+            return self.finished.workload(key, stored)
+        reader = self.finished.reader
+        history = reader.unread.pop(key, None)
+        found = self.workloads[key] = reader.workload(stored, lambda: history)
+        return reader.linked(found, self.workloads)
+
+    def _open_job(self, key: JobKey, stored: Stored) -> JobView:
+        if isinstance(stored, int):
+            return self.finished.job(stored)
+        found = self.jobs[key] = self.finished.reader.job(stored, self.workloads)
+        return found
+
     def live(self, key: WorkloadKey) -> WorkloadView | None:
         """Return a workload that is not over: what services that lag say of others changes nothing."""
+        if self.workloads.is_packed(key):
+            return None
         workload = self.workloads.get(key)
         return workload if workload is not None and workload.finished_at is None else None
 
@@ -94,7 +114,7 @@ class State:
         """Return how many workloads that are not over name the WorkloadPriorityClass; for deletions only."""
         return sum(
             1
-            for workload in self.workloads.values()
+            for workload in self.workloads.unpacked()
             if workload.record.priority_class == name
             and workload.record.parent is None
             and workload.finished_at is None
@@ -105,8 +125,8 @@ class State:
         prefix = f"{namespace}/"
         return sum(
             1
-            for key, job in self.jobs.items()
-            if key.startswith(prefix) and any(w.finished_at is None for w in job.workloads.values())
+            for job in self.jobs.unpacked()
+            if job.key.startswith(prefix) and any(w.finished_at is None for w in job.workloads.values())
         )
 
     # Objects that exist because somebody names them

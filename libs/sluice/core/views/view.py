@@ -60,7 +60,23 @@ class View(State):
         found = _OF.get(type(event))
         if found is None:
             return
-        translate, counts, fold = found
+        finished = self.finished
+        finished.folding = True
+        try:
+            self._fold(event, seq, at, *found)
+            finished.pack()
+        finally:
+            finished.folding = False
+
+    def _fold(
+        self,
+        event: Event,
+        seq: int,
+        at: Micros,
+        translate: Callable[[Any], Event] | None,
+        counts: tuple[_Count, ...],
+        fold: _Fold | None,
+    ) -> None:
         if translate is not None:
             # What is said of variants means what is said of other workloads.
             same = translate(event)

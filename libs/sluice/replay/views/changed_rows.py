@@ -1,6 +1,6 @@
 """What may differ between two states of a cell: found from their rows, without a look at what is the same.
 
-A row is an object by itself (`sluice.core.views.snapshot`). What is said of an object depends on a few
+A row is an object by itself (`sluice.core.views.rows`). What is said of an object depends on a few
 others, too: of a job on its workload, of a workload on its family and on its queues.
 """
 
@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from sluice.core.views import ClusterQueueView, LocalQueueView
 from sluice.core.views import snapshot as views
+from sluice.core.views.rows import Rows
 from sluice.core.views.view import View
 from sluice.events.base import WorkloadKey
 from sluice.log.cell import CellState
@@ -54,7 +55,7 @@ def scope(before: CellState, after: CellState, progress: Callable[[int], None] =
     return Scope(*(dict.fromkeys(sorted(keys)) for keys in (workloads, jobs, queues)))
 
 
-def _rows(old: views.Rows, new: views.Rows) -> Keys:
+def _rows(old: Rows, new: Rows) -> Keys:
     found = {key: None for key, row in old.items() if new.get(key) != row}
     return found | {key: None for key in new if key not in old}
 

@@ -295,6 +295,8 @@ def _finished(state: State, event: slices.WorkloadFinished, seq: int, at: Micros
     give_back(state, workload)
     workload.finished_at = at
     condition(workload, "Finished", True, event.reason, event.message, at)
+    if workload.record.job is not None:
+        state.finished.ended(workload.record.job.key)
     if event.reason == SLICE_REPLACED:
         _take_place(state, workload, at)
     for key in workload.variants:
@@ -329,6 +331,8 @@ def _slice_replaced(state: State, event: scheduler.WorkloadSliceReplaced, seq: i
     give_back(state, old)
     old.finished_at = at
     condition(old, "Finished", True, REPLACED, event.message, at)
+    if old.record.job is not None:
+        state.finished.ended(old.record.job.key)
     ran(state, old, at)
     if new is None:
         return
@@ -365,6 +369,8 @@ def remove(state: State, key: WorkloadKey) -> None:
         job.workloads.pop(key, None)
         if not job.workloads:
             del state.jobs[job.key]
+        else:
+            state.finished.ended(job.key)
 
 
 def _pending(state: State, event: scheduler.PendingReasonChanged, seq: int, at: Micros) -> None:

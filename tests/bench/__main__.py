@@ -19,6 +19,7 @@ from . import (
     flood,
     fold_rate,
     idle_latency,
+    memory,
     migration,
     migration_agents,
     parsers,
@@ -114,6 +115,7 @@ BENCHES: dict[str, Bench] = {
         lambda f: f"a process ends to the moved one begun: p50 {f['p50_ms']} ms, p99 {f['p99_ms']} ms",
     ),
     "flood": Bench(flood.run, flood.key, "reports, and other publishers, within 100 ms at p99"),
+    "memory": Bench(memory.run, memory.key, "api under 1,000 B, what decides nothing of the past 0 B"),
     "parsers": Bench(parsers.run, parsers.key, "none"),
     "variants": Bench(variants.run, variants.key, "2.5"),
     "replay": Bench(

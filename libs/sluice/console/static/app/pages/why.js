@@ -6,16 +6,21 @@ import { count } from "../format.js";
 import { html } from "../html.js";
 import { apiPath, JobPage, nameOf } from "../parts/job-page.js";
 import { Queue } from "../parts/links.js";
-import { Shown } from "../parts/page.js";
+import { Empty, Shown } from "../parts/page.js";
 import { Table } from "../parts/table.js";
 import { useResource } from "../resource.js";
 import { trial } from "./remedies.js";
 
+const ENDED = new Set(["Succeeded", "Failed", "Rejected"]);
+
 export default function Why({ names }) {
-  const why = useResource(`${apiPath(names)}/why`, {}, { kinds: ["Job", "ClusterQueue"] });
+  const job = useResource(apiPath(names), {}, { kinds: ["Job"] });
+  const ended = ENDED.has(job.data?.row.phase);
+  const why = useResource(job.data && !ended ? `${apiPath(names)}/why` : null, {}, { kinds: ["Job", "ClusterQueue"] });
   const name = why.data?.report?.cluster_queue;
   const queue = useResource(name ? `/queues/${part(name)}` : null, {}, { kinds: ["ClusterQueue"], counts: false });
   return html`<${JobPage} names=${names} title="Why is it not running?" command=${logCommand(["why", nameOf(names)], at.value)}>
+    <${Shown} resource=${job}>${() => ended && html`<${Empty}>It has ended, and waits for nothing. Its life shows when it waited: look at it then, with the strip.</${Empty}>`}</${Shown}>
     <${Shown} resource=${why} wait="Trying changes on a copy of the state">${(data) => html`<${Report} of=${data.report} seq=${data.upto} queue=${queue.data?.object} text=${data.text} />`}</${Shown}>
   </${JobPage}>`;
 }

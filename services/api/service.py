@@ -17,6 +17,7 @@ from sluice.log.errors import EventLogError
 from sluice.log.nats.jetstream import JetStreamLog
 from sluice.log.nats.objects import ObjectBucket
 from sluice.log.nats.responder import Responder
+from sluice.log.runtime.bases import Bases
 from sluice.log.runtime.clock import BoundedClock, ask_server, follow_server
 from sluice.log.runtime.snapshot import Snapshots
 from sluice.protocol import query
@@ -42,7 +43,12 @@ class ApiService:
     def __init__(self, config: Config) -> None:
         self.config = config
         self.log = JetStreamLog(config.nats_url, config.cell, name="api", replicas=config.stream_replicas)
-        self.follower = Follower(self.log, Snapshots(ObjectBucket(self.log)), config.snapshot_entries)
+        self.follower = Follower(
+            self.log,
+            Snapshots(ObjectBucket(self.log)),
+            config.snapshot_entries,
+            Bases(ObjectBucket(self.log, "bases")),
+        )
         self.clock = BoundedClock()
         instance = f"{os.getpid():x}{time.time_ns() & 0xFFFFFF:x}"
         self.changer = Changer(self.log, self.follower, instance=instance, clock=self.clock)

@@ -102,7 +102,8 @@ def probes(cell: str) -> Iterator[Probe]:
         yield Probe("", f"write {what}", names.key(bucket, key))
     yield Probe("", "write a snapshot", f"$O.{names.bucket_prefix}snapshots.C.x")
     buckets = [names.bucket(what) for what in ("dispatch", "checks", "claims", "heartbeats", "leases")]
-    for stream in (names.log, *buckets, names.snapshots):
+    yield Probe("", "write a base", f"$O.{names.bucket_prefix}bases.C.x")
+    for stream in (names.log, *buckets, names.snapshots, names.bases):
         yield from _requests(names, stream)
     yield Probe("JetStream", "`INFO`: limits of the account", f"{API}INFO")
     yield Probe("JetStream", "`STREAM.NAMES`, `STREAM.LIST`", f"{API}STREAM.NAMES")

@@ -23,7 +23,7 @@ from sluice.core.workload.inputs import heard
 from sluice.events import config, job, slices
 from sluice.events.base import Event, JobKey, Micros
 from sluice.events.envelope import Message
-from sluice.protocol.subjects import COMMITS, job_of, names, nobody_reads
+from sluice.protocol.subjects import BASE, COMMITS, job_of, names, nobody_reads
 
 REFUSED = 1_000
 """Jobs that are known only because their manifest was refused: so many are remembered."""
@@ -157,7 +157,7 @@ _BESIDE: dict[type[Event], Callable[[CellState, Any, int, Micros], None]] = {
 
 
 def _presence(cell: CellState, event: Any, seq: int, at: Micros) -> None:
-    if nobody_reads(event.subject):
+    if nobody_reads(event.subject) or event.subject == BASE:
         return
     _, kind, name = (*names(event.subject), "", "", "")[:3]
     said = heard(event, kind).data

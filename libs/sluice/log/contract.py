@@ -10,6 +10,11 @@ MAX_PAYLOAD: Final = 8 * 1024 * 1024
 """Bytes of one message, headers included."""
 
 
+IMPORTED_AT: Final = b"Sluice-Imported-At"
+"""Header of a message that was put into another log than its first: when that one had taken it, in
+microseconds."""
+
+
 class Entry(NamedTuple):
     """One message of the log."""
 
@@ -91,8 +96,15 @@ class Log(Protocol):
         """Return the sequence of the last message, 0 for an empty log; raises as `last`."""
         ...
 
+    async def first(self) -> int:
+        """Return the sequence of the first message there is, or will be; raises as `last`.
+
+        1, unless the log was cut: then a base has what was before.
+        """
+        ...
+
     def read(self, start: int, filters: Sequence[str]) -> AsyncIterator[list[Entry]]:
-        """Return the entries from *start* to what is the end now, in batches.
+        """Return the entries from *start* (1: the first there is) to what is the end now, in batches.
 
         *filters*: patterns of suffixes (`job.>`, `scheduler`), none of which overlap.
         """

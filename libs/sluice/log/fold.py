@@ -63,6 +63,9 @@ class Fold[S]:
         self.state: S = decider.initial() if state is None else state
         self.upto = upto
         """Sequence of the last input folded."""
+        self.after = 0
+        """Everything up to here that is to be read is in the state, also where `upto` is far less: nothing
+        else in between was for this decider."""
         self.at: Micros = 0
         """Latest time folded or decided at."""
         self.own = 0
@@ -71,6 +74,12 @@ class Fold[S]:
         """Events folded, own ones included."""
         self.held: deque[Entry] = deque()
         self._commits = frozenset(COMMITS)
+
+    @property
+    def start(self) -> int:
+        """The first sequence of the log that is still to be read."""
+        place = min(self.upto, self.own or self.upto)
+        return max(place, self.after) + 1
 
     def take_in(self, entries: Iterable[Entry]) -> Iterator[tuple[int, Step]]:
         """Fold as a stand-by: hold inputs back, fold own commits; yields own steps with their commit's seq.

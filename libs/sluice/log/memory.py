@@ -7,6 +7,7 @@ from sluice.protocol.subjects import Cell, matches_any
 
 from .contract import MAX_PAYLOAD, Ack, Entry
 from .errors import MessageTooLargeError, StaleSequenceError
+from .nats.consumer import HistoryLostError
 
 __all__ = []
 
@@ -25,6 +26,7 @@ class MemoryLog:
         self.max_payload = max_payload
         self.entries: list[Entry] = []
         self._now = now or (lambda: 1_767_225_600_000_000 + len(self.entries))
+        self._first = 1
         self._last: dict[str, Entry] = {}
         self._ids: dict[str, int] = {}
         self._tails: list[MemoryTail] = []
@@ -55,12 +57,27 @@ class MemoryLog:
     async def end(self) -> int:
         return len(self.entries)
 
+    async def first(self) -> int:
+        return self._first
+
+    def keep_from(self, seq: int) -> None:
+        """Take all messages before *seq* away, as the server does."""
+        self._first = max(self._first, min(seq, len(self.entries) + 1))
+        self._last = {suffix: entry for suffix, entry in self._last.items() if entry.seq >= self._first}
+
+    def _check(self, start: int) -> None:
+        if start < self._first:
+            raise HistoryLostError("memory", start - 1, self._first)
+
     async def read(self, start: int, filters: Sequence[str]) -> AsyncIterator[list[Entry]]:
+        start = max(start, self._first) if start <= 1 else start
+        self._check(start)
         found = [e for e in self.entries[max(start - 1, 0) :] if matches_any(filters, e.suffix)]
         if found:
             yield found
 
     def tail(self, start: int, filters: Sequence[str], wake: Callable[[], None]) -> "MemoryTail":
+        self._check(max(start, 1))
         tail = MemoryTail(self, start, tuple(filters), wake)
         self._tails.append(tail)
         for entry in self.entries[max(start - 1, 0) :]:

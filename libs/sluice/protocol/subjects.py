@@ -77,6 +77,9 @@ def names(suffix: str) -> tuple[str, ...]:
 GAP = "presence.gap.import"
 """Stands where an imported log had no message."""
 
+BASE = "presence.base.made"
+"""Where the log says that a base was made: the states of all services at one sequence, to begin from."""
+
 _READ = ("presence.agent.*", "presence.controller.*")
 """What the services read of what is said about presence."""
 
@@ -87,7 +90,7 @@ def nobody_reads(suffix: str) -> bool:
     >>> nobody_reads("presence.agent.a"), nobody_reads("presence.a"), nobody_reads("job.x")
     (False, True, False)
     """
-    return suffix.startswith("presence.") and suffix != GAP and not matches_any(_READ, suffix)
+    return suffix.startswith("presence.") and suffix not in (GAP, BASE) and not matches_any(_READ, suffix)
 
 
 class Cell:

@@ -9,10 +9,11 @@ import structlog
 
 from sluice.log.contract import Log, Tail
 from sluice.log.runtime import gc_tuning
+from sluice.log.runtime.bases import Bases, NoBaseError
 from sluice.log.runtime.snapshot import Snapshots
 from sluice.protocol.subjects import COMMITS, OUTSIDE
 
-from .snapshot import newest, store
+from .snapshot import from_base, newest, store
 from .world import World
 
 SLICE_S = 0.02
@@ -25,7 +26,9 @@ log = structlog.get_logger("sluice.readmodel.follower")
 class Follower:
     """`world` is the state at `world.seq`; `ready` is set once the log was caught up with."""
 
-    def __init__(self, source: Log, snapshots: Snapshots | None = None, every: int = 0) -> None:
+    def __init__(
+        self, source: Log, snapshots: Snapshots | None = None, every: int = 0, bases: Bases | None = None
+    ) -> None:
         """*every*: after so many sequences the world is saved among *snapshots*; 0 for never."""
         self.world = World()
         self.ready = asyncio.Event()
@@ -33,7 +36,7 @@ class Follower:
         self._wake = asyncio.Event()
         self._advanced = asyncio.Condition()
         self._tail: Tail | None = None
-        self._snapshots, self._every = snapshots, every
+        self._snapshots, self._every, self._bases = snapshots, every, bases
         self._saved = 0
         self._saving: asyncio.Task[None] | None = None
 
@@ -44,11 +47,15 @@ class Follower:
 
     async def run(self, on_advance: Callable[[], Awaitable[None]]) -> None:
         """Follow for ever; *on_advance* is called after each batch, once caught up."""
-        end = await self._log.end()
+        first, end = await self._log.first(), await self._log.end()
         started = time.monotonic()
         if self._snapshots is not None and end:
             self.world = await newest(self._snapshots, end)
             self._saved = self.world.seq
+        if self.world.seq + 1 < first:
+            if self._bases is None:
+                raise NoBaseError("api", first)
+            self.world = await from_base(self._bases, first, end)
         self._tail = self._log.tail(self.world.seq + 1, (*OUTSIDE, *COMMITS), self._wake.set)
         catching_up = contextlib.ExitStack()
         catching_up.enter_context(gc_tuning.put_off())

@@ -18,8 +18,9 @@ from sluice.events.base import JobKey, Micros
 from sluice.log.cell import CellFold, CellState
 from sluice.log.errors import EventLogError
 from sluice.log.runtime.background_fork import in_copy_beside
+from sluice.log.runtime.bases import API_VIEW, Bases
 from sluice.log.runtime.process_pool import ChildLostError
-from sluice.log.runtime.snapshot import Packed, Snapshots, pack
+from sluice.log.runtime.snapshot import MISSHAPEN, Packed, Snapshots, pack
 
 from .changes import Changes, Gone
 from .jobs import Jobs, Offer, Submitted
@@ -127,6 +128,28 @@ async def newest(snapshots: Snapshots, end: int) -> World:
         if cell.upto == info.upto:
             return _world(cell.state, found, info.upto, info.at)
         end = cell.upto
+
+
+async def from_base(bases: Bases, first: int, end: int) -> World:
+    """Return the world of the newest base; what only this service knows is missing where nobody can read it.
+
+    Raises:
+        NoBaseError, BaseMismatchError: there is none for this release.
+    """
+    for base in await bases.usable(first, end):
+        rest, view = base.part(WRITER), base.part(API_VIEW)
+        if rest is None or view is None or rest.upto != view.upto or rest.upto > end:
+            continue
+        if (rest.state_version, view.state_version) != (VERSION, _CELL.state_version):
+            continue
+        try:
+            found = _read(await bases.state(base, rest))
+            return _world(_CELL.load(await bases.state(base, view)), found, rest.upto, rest.at)
+        except (EventLogError, OSError, ValueError, *MISSHAPEN) as error:
+            log.warning("base not usable", writer=WRITER, seq=base.seq, reason=str(error))
+    cell = await bases.fold(_CELL, first, end)
+    log.warning("no histories of what was before", seq=cell.upto)
+    return World(cell=cell.state, seq=cell.upto, at=cell.at)
 
 
 async def store(snapshots: Snapshots, world: World) -> None:

@@ -33,6 +33,11 @@ class Names:
     def snapshots(self) -> str:
         return f"OBJ_{self.bucket_prefix}snapshots"
 
+    @property
+    def bases(self) -> str:
+        """The stream behind the states from which a log that was cut begins."""
+        return f"OBJ_{self.bucket_prefix}bases"
+
 
 def escaped(name: str, sign: str, plain: str = "") -> str:
     """Return *name* as one token: as the log's subjects have it with `%`, as keys of buckets with `=`."""

@@ -26,6 +26,9 @@ BUDGET_USER = "check_budget"
 REPORTS = ("JobPodsReady", "JobPodsReclaimable", "JobStopped", "JobFinished")
 """What executors say of jobs."""
 
+WRITERS = ("config", "slices", "variants", "scheduler", "checks")
+"""Who writes commits, each on the subject of its name."""
+
 NARROWED = ("list", "watch", "history", "why")
 """Questions that can be answered of some namespaces only: they have a field `within`."""
 
@@ -117,6 +120,19 @@ def saving(names: Names) -> list[str]:
     ]
 
 
+def _archiving(names: Names) -> list[str]:
+    """Return what making bases, saying so in the log, and cutting the log needs."""
+    return [
+        f"{names.prefix}presence.base.made",
+        f"$O.{names.bucket_prefix}bases.>",
+        *making(names.bases),
+        *reading(names.bases),
+        f"{API}STREAM.PURGE.{names.bases}",
+        f"{API}STREAM.PURGE.{names.log}",
+        *reading(names.snapshots),
+    ]
+
+
 def _service(user: str, what: str, publish: Iterable[str], *hears: str) -> Service:
     everything = [*publish, "$SRV.STATS"]
     return Service(user, what, tuple(dict.fromkeys(everything)), ("_INBOX.>", "$SRV.>", *hears))
@@ -133,6 +149,7 @@ def _decider(names: Names, user: str, writer: str, what: str, *more: str) -> Ser
         *making(leases),
         f"{API}STREAM.MSG.GET.{leases}",
         *saving(names),
+        *reading(names.bases),
         *more,
     ]
     return _service(user, what, publish, f"{names.prefix}control.{user}.*")
@@ -173,15 +190,26 @@ def services(cell: str) -> Iterator[Service]:
     yield _service(
         "api",
         "The api service: configuration, and answers to queries",
-        [f"{names.prefix}config", *log, *saving(names)],
+        [f"{names.prefix}config", *log, *saving(names), *reading(names.bases)],
         f"{names.prefix}api.>",
         f"{names.prefix}query.>",
     )
     yield _gate(names)
+    yield _service(
+        "archivist",
+        "Archives the log, and cuts it behind verified bases: the only service that may",
+        [*log, *_archiving(names)],
+    )
     yield Service(
         "keeper",
-        "For `sluice log prepare`, after an update: the only one that may change the settings of the log",
-        (*making(names.log), f"{API}STREAM.UPDATE.{names.log}"),
+        "For `sluice log prepare` and `restore`: the only one that may change the settings of the log",
+        (
+            *log,
+            f"{API}STREAM.UPDATE.{names.log}",
+            # What an archive has, with its sequences; and what was cut off it.
+            *(f"{names.prefix}{said}" for said in ("job.>", "verdict.>", "presence.>", *WRITERS)),
+            *_archiving(names),
+        ),
         ("_INBOX.>",),
     )
     yield _budget(names)
@@ -203,7 +231,11 @@ def _budget(names: Names) -> Service:
 
 
 def _gate(names: Names) -> Service:
-    readable = [names.log, *(names.bucket(what) for what in ("dispatch", "checks", "claims", "heartbeats"))]
+    readable = [
+        names.log,
+        names.bases,
+        *(names.bucket(what) for what in ("dispatch", "checks", "claims", "heartbeats")),
+    ]
     asked = ("STREAM.INFO.{}", "STREAM.MSG.GET.{}", "CONSUMER.CREATE.{}.>", "CONSUMER.INFO.{}.*")
     return _service(
         "gate",
@@ -317,7 +349,11 @@ def teams(
 
 def operators(names: Names, user: str, what: str) -> Party:
     """Return people who run the cell."""
-    read = (names.log, *(names.bucket(bucket) for bucket in ("dispatch", "checks", "heartbeats")))
+    read = (
+        names.log,
+        names.bases,
+        *(names.bucket(bucket) for bucket in ("dispatch", "checks", "heartbeats")),
+    )
     return Party(
         user,
         what,
@@ -334,7 +370,7 @@ def operators(names: Names, user: str, what: str) -> Party:
 
 def viewers(names: Names, user: str, what: str) -> Party:
     """Return people who look."""
-    read = (names.log, names.bucket("checks"), names.bucket("heartbeats"))
+    read = (names.log, names.bases, names.bucket("checks"), names.bucket("heartbeats"))
     return Party(user, what, says=tuple(_asking(names)), reads=dict.fromkeys(read, (">",)))
 
 

@@ -97,6 +97,8 @@ class Waiter:
         waiting = set(self._watched)
         arrived = asyncio.Event()
         start = min((watched.first for watched in self._watched.values()), default=1)
+        # What was cut off is old: who still waits, waits for what is to come.
+        start = max(start, await self.log.first())
         tail = self.log.tail(start, ["slices"], arrived.set)
         try:
             while waiting:

@@ -14,6 +14,7 @@ from sluice.log.fold import Fold
 from sluice.log.nats.objects import ObjectBucket
 from sluice.log.runtime.snapshot import Snapshots
 from sluice.replay.source.live import LiveSource
+from sluice.retention.live import base_finder
 
 from .client import Target, find_target
 from .log_reader import open_log
@@ -32,7 +33,12 @@ def live_source(settings: Settings) -> LiveSource:
             pass
 
     asyncio.run(check())
-    source = LiveSource(target.url, target.cell, lambda decider, upto: _snapshot(target, decider, upto))
+    source = LiveSource(
+        target.url,
+        target.cell,
+        lambda decider, upto: _snapshot(target, decider, upto),
+        base_finder(target.url, target.cell),
+    )
     if not source.end:
         raise CliError(f"the log of cell {target.cell} is empty")
     return source

@@ -27,7 +27,9 @@ from sluice.replay.simulate.changes import ChangeError
 from sluice.replay.simulate.cluster_traces import TraceError
 from sluice.replay.source.errors import UnknownNameError, UnknownWorkloadError
 from sluice.replay.source.source import FileSource, LogFileError, Source, sequence_at
-from sluice.replay.source.time_travel import RangeError
+from sluice.replay.source.time_travel import RangeError, check_range
+from sluice.retention.archive import Archive, ArchiveSource, cell_of
+from sluice.retention.stores import store_at
 
 _SOURCE = "sluice.source"
 """Where a command's context keeps the log it looks into."""
@@ -38,8 +40,18 @@ def log_option() -> Decorator:
         "-l",
         "--log",
         "file",
-        type=click.Path(path_type=Path, dir_okay=False),
-        help="An exported log (.slog, or .jsonl); without it, the running cell's, read only.",
+        type=click.Path(path_type=Path),
+        help="An exported log (.slog, or .jsonl), or the directory of an archive; without it, the running "
+        "cell's, read only.",
+    )
+
+
+def archive_option() -> Decorator:
+    return click.option(
+        "--archive",
+        type=click.Path(path_type=Path, file_okay=False),
+        metavar="DIR",
+        help="The running cell's archive: for what was cut off its log.",
     )
 
 
@@ -47,11 +59,12 @@ def about_a_log(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command `-l`, and the log to look into as its first argument; tell its errors in words."""
 
     @log_option()
+    @archive_option()
     @click.pass_context
     @functools.wraps(command)
-    def opened(ctx: click.Context, /, *, file: Path | None, **options: Any) -> None:
+    def opened(ctx: click.Context, /, *, file: Path | None, archive: Path | None, **options: Any) -> None:
         with plain_errors():
-            command(source_of(ctx, file), **options)
+            command(source_of(ctx, file, archive), **options)
 
     return opened
 
@@ -68,13 +81,27 @@ def output_option() -> Decorator:
     return click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
 
 
-def source_of(ctx: click.Context, file: Path | None) -> Source:
+def source_of(ctx: click.Context, file: Path | None, archive: Path | None = None) -> Source:
     """Open the log to look into."""
     # A state of a million objects goes with the process; collecting it at the end would take a while.
     atexit.register(gc.freeze)
-    source = FileSource(file) if file is not None else _live(ctx)
+    if file is not None and archive is not None:
+        raise CliError(
+            "--archive goes with the running cell's log; -l may name it itself", exit_code=EXIT_USAGE
+        )
+    source = _live(ctx) if file is None else FileSource(file) if not file.is_dir() else archived(file)
+    if archive is not None:
+        source = archived(archive, source)
     ctx.meta[_SOURCE] = source
     return source
+
+
+def archived(directory: Path, rest: Source | None = None) -> Source:
+    """Return the log in an archive; *rest*: the one that goes on from it."""
+    store = store_at(str(directory))
+    if rest is not None:
+        return ArchiveSource(Archive(store, rest.header.cell), rest)
+    return Archive(store, cell_of(store)).source()
 
 
 def _live(ctx: click.Context) -> Source:
@@ -93,14 +120,14 @@ def sequence_of(source: Source, at: str | None) -> int:
         return source.end
     if at.isdigit():
         seq = int(at)
-        if not source.first <= seq <= source.end:
-            raise RangeError(f"there is no sequence {seq}: {source.name} has {source.first} to {source.end}")
+        check_range(source, seq)
         return seq
     moment = time_of(at, _latest(source))
     seq = sequence_at(source, moment)
     if not seq:
         begin = durations.utc(moment_of(source, source.first))
-        raise RangeError(f"{source.name} begins at {begin} UTC, after {at}")
+        where = f"; {source.earlier}" if source.earlier else ""
+        raise RangeError(f"{source.name} begins at {begin} UTC, after {at}{where}")
     if seq == source.end and isinstance(source, FileSource) and moment_of(source, seq) < moment:
         echo(f"note: the log ends at {durations.utc(moment_of(source, seq))} UTC, before {at}", err=True)
     return seq

@@ -257,7 +257,8 @@ def _answer(
         message=after.message,
         requeue_after_s=after.requeue_after_s,
         retry_count=after.retry_count,
-        pod_set_updates=after.pod_set_updates,
+        # A snapshot has a list: what is not said must stay unsaid after a restart, too.
+        pod_set_updates=tuple(after.pod_set_updates),
         reason=after.reason,
     )
     return event, outcome

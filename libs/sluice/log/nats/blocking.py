@@ -21,7 +21,7 @@ from . import jetstream_api as api
 from .blocking_connection import BlockingConnection
 from .protocol import Address, ProtocolError, addresses
 
-__all__ = ["BulkReader"]
+__all__ = ["BulkReader", "extent"]
 
 TIMEOUT_S = 30.0
 _SID = b"1"
@@ -135,3 +135,25 @@ class BulkReader:
                 if ended:
                     outstanding = 0
             deliveries.statuses.clear()
+
+
+def extent(urls: str, cell: str) -> tuple[int, int]:
+    """Return the first and the last sequence of a cell's log; 1 and 0 of an empty one.
+
+    Raises:
+        LogUnavailableError: the log cannot be reached, or does not exist.
+    """
+    stream = Cell(cell).stream
+    failure: Exception | None = None
+    for server in addresses(urls):
+        try:
+            link = BlockingConnection(server, "sluice-bulk", TIMEOUT_S)
+            try:
+                state = api.checked(link.ask(api.info_subject(stream), None), stream)["state"]
+            finally:
+                link.close()
+        except (OSError, ProtocolError) as error:
+            failure = error
+            continue
+        return int(state["first_seq"]) or int(state["last_seq"]) + 1, int(state["last_seq"])
+    raise LogUnavailableError(f"{stream}: {failure}") from failure

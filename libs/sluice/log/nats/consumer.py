@@ -7,14 +7,15 @@ anything: after every doubt (a gap, a reconnect, a restart) a new one is made fr
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sluice.log.contract import Entry
+from sluice.events.base import Micros
+from sluice.log.contract import IMPORTED_AT, Entry
 from sluice.log.errors import EventLogError
 from sluice.protocol.subjects import COMMITS, OUTSIDE, matches_any
 
 from .protocol import Frame, delivery_parts, description_of, status_of
-from .streams import NANOS
+from .streams import IMPORTED_TO, NANOS
 
-__all__ = ["LogReplacedError", "StreamReplacedError"]
+__all__ = ["HistoryLostError", "LogReplacedError", "StreamReplacedError"]
 
 PULL_MESSAGES = 10_000
 PULL_BYTES = 32 * 1024 * 1024
@@ -77,6 +78,19 @@ class HistoryLostError(EventLogError):
     def __init__(self, stream: str, position: int, first: int) -> None:
         super().__init__(f"{stream}: to be read from seq {position + 1}, but the log begins at {first}")
         self.stream, self.position, self.first = stream, position, first
+
+
+def imported_at(header: bytes, at: Micros) -> Micros:
+    """Return when the first log of a message had taken it, *at* if it does not say."""
+    _, found, rest = header.partition(IMPORTED_AT + b":")
+    digits = rest.split(b"\r\n", 1)[0].strip()
+    return int(digits) if found and digits.isdigit() and len(digits) < 19 else at
+
+
+def imported_to(info: dict[str, Any]) -> int:
+    """Return up to where a stream was restored, 0 if it was not."""
+    said = str((info["config"].get("metadata") or {}).get(IMPORTED_TO, ""))
+    return int(said) if said.isdigit() else 0
 
 
 def create_request(stream: str, name: str, start: int, subjects: Sequence[str]) -> dict[str, Any]:
@@ -154,7 +168,9 @@ class Deliveries:
     __slots__ = (
         "_prefix",
         "_wanted",
+        "_whole",
         "gap",
+        "imported",
         "newest",
         "number",
         "pending",
@@ -164,8 +180,9 @@ class Deliveries:
         "taken",
     )
 
-    def __init__(self, prefix: str, position: int, wanted: Wanted = None) -> None:
-        self._prefix, self._wanted = len(prefix), wanted
+    def __init__(self, prefix: str, position: int, wanted: Wanted = None, *, whole: bool = True) -> None:
+        """*whole*: nothing vanishes from the stream but what a cut takes away at its beginning."""
+        self._prefix, self._wanted, self._whole = len(prefix), wanted, whole
         self.position = position
         """Sequence of the last delivery."""
         self.stamp = 0
@@ -180,6 +197,8 @@ class Deliveries:
         """Deliveries of the last `take`, those included that are not wanted."""
         self.gap: tuple[int, int] | None = None
         """Delivery expected and delivery received, once they differ: a new consumer is needed."""
+        self.imported = 0
+        """Up to here the log was restored from an archive: messages say themselves when they were taken."""
         self.statuses: list[Frame] = []
         """Frames that are no messages, for the caller to take and clear."""
 
@@ -216,9 +235,19 @@ class Deliveries:
             position, last = seq, parts
             suffix = subject[cut:].decode(errors="backslashreplace")  # a subject may be any bytes
             if wanted is None or wanted(suffix):
-                add(new(Entry, (seq, suffix, int(parts[7]) // 1000, payload, header)))
+                at = int(parts[7]) // 1000
+                if seq <= self.imported:
+                    at = imported_at(header, at)
+                add(new(Entry, (seq, suffix, at, payload, header)))
         if parts:
-            self.pending = int(parts[8])
+            pending = int(parts[8])
+            if self._whole and pending < self.pending - (number - self.number):
+                # Fewer are left than there were, less those that came: the log was cut off in front of this
+                # reader, which is to look again from where it stands whether all is there.
+                self.gap = (self.number + 1, number)
+                self.taken = 0
+                return []
+            self.pending = pending
         if last:
             self.stamp = int(last[7]) // 1000
         self.taken = number - self.number

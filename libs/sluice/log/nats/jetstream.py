@@ -151,6 +151,12 @@ class JetStreamLog:
         found = await self._asked(lambda connection: api.info(connection, self.cell.stream))
         return int(found["state"]["last_seq"])
 
+    async def first(self) -> int:
+        found = await self._asked(lambda connection: api.info(connection, self.cell.stream))
+        state = found["state"]
+        # A stream that nothing was ever put into says 0.
+        return int(state["first_seq"]) or int(state["last_seq"]) + 1
+
     async def _asked[T](self, question: Callable[[Connection], Awaitable[T]]) -> T:
         try:
             return await question(await self._link.connection(APPEND_TIMEOUT_S))
@@ -159,6 +165,8 @@ class JetStreamLog:
 
     async def read(self, start: int, filters: Sequence[str]) -> AsyncIterator[list[Entry]]:
         end = await self.end()
+        if start <= 1:
+            start = await self.first()
         arrived = asyncio.Event()
         tail = self.tail(start, filters, arrived.set)
         try:
@@ -211,7 +219,7 @@ class JetStreamTail:
         self._whole = whole
         self._created = ""
         subjects, wanted = consumer.asked_for(filters)
-        self._deliveries = consumer.Deliveries(prefix, max(start - 1, 0), wanted)
+        self._deliveries = consumer.Deliveries(prefix, max(start - 1, 0), wanted, whole=whole)
         self.gaps = 0
         """How often the server had skipped messages."""
         self._subjects = [prefix + pattern for pattern in subjects]
@@ -310,6 +318,7 @@ class JetStreamTail:
     async def _create(self, connection: Connection, answer_s: float) -> None:
         info = await api.info(connection, self.stream, timeout_s=answer_s)
         if self._whole:
+            self._deliveries.imported = consumer.imported_to(info)
             consumer.check_history(self.stream, info["state"], self.position)
             await self._check_position(connection, int(info["state"]["last_seq"]), answer_s)
         else:

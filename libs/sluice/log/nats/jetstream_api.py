@@ -13,9 +13,22 @@ import msgspec
 from sluice.events.base import Micros
 from sluice.log.errors import AppendRefusedError, EventLogError, LogUnavailableError, NoStreamError
 
-__all__ = ["Stored", "info", "message", "message_request", "refusal", "stored"]
+__all__ = [
+    "Stored",
+    "create",
+    "info",
+    "keep_from",
+    "message",
+    "message_request",
+    "refusal",
+    "stored",
+    "update",
+]
 
 ANSWER_S = 5.0
+
+CUT_S = 60.0
+"""To cut a long log off takes a while."""
 
 _NO_MESSAGE = 10037
 _NO_STREAM = 10059
@@ -117,6 +130,11 @@ def stored(answer: dict[str, Any], stream: str) -> Stored | None:
 async def purge(connection: Asks, stream: str, subjects: str) -> None:
     """Take the messages on *subjects* away, without a trace; raises as `info`."""
     checked(await connection.ask(f"$JS.API.STREAM.PURGE.{stream}", {"filter": subjects}), stream)
+
+
+async def keep_from(connection: Asks, stream: str, seq: int) -> None:
+    """Take all messages before *seq* away; what is left keeps its sequences. Raises as `info`."""
+    checked(await connection.ask(f"$JS.API.STREAM.PURGE.{stream}", {"seq": seq}, CUT_S), stream)
 
 
 async def create(connection: Asks, config: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Snapshots in JetStream's object store, bucket `sluice_<cell>_snapshots`.
+"""Snapshots in JetStream's object store: buckets `sluice_<cell>_snapshots`, and `sluice_<cell>_bases`.
 
 The layout is that of the clients' object stores, so their tools list and fetch the snapshots. Read and
 written over the log's own connections: a store that hangs while the server restarts would hold up the
@@ -78,9 +78,9 @@ def _config(bucket: str, replicas: int) -> dict[str, Any]:
 class ObjectBucket:
     """A `Store` on the server; every operation has a deadline."""
 
-    def __init__(self, target: JetStreamLog) -> None:
+    def __init__(self, target: JetStreamLog, bucket: str = "snapshots") -> None:
         self._log = target
-        self._bucket = target.cell.bucket("snapshots")
+        self._bucket = target.cell.bucket(bucket)
         self._stream = f"OBJ_{self._bucket}"
         self._prefix = f"$O.{self._bucket}."
 

@@ -12,10 +12,14 @@ from sluice.protocol.subjects import Cell
 from . import jetstream_api as api
 from .connection import Connection
 
-__all__ = ["WHOLE", "Standing", "ensure_bucket", "look_at", "stream_config"]
+__all__ = ["IMPORTED_TO", "RESTORING", "WHOLE", "Standing", "ensure_bucket", "look_at", "stream_config"]
 
 NANOS = 1_000_000_000
 DEDUP_WINDOW_S = 120
+IMPORTED_TO = "sluice_imported_to"
+"""In a stream's metadata: the last sequence that was restored from an archive."""
+RESTORING = "sluice_restoring"
+"""The same, while that is under way."""
 
 
 def stream_config(cell: Cell, replicas: int = 1) -> dict[str, Any]:
@@ -36,9 +40,11 @@ def stream_config(cell: Cell, replicas: int = 1) -> dict[str, Any]:
         "duplicate_window": DEDUP_WINDOW_S * NANOS,
         "num_replicas": replicas,
         "allow_direct": True,
-        # The log is the truth: nothing in it is ever taken away.
+        # The log is the truth: nothing in it is ever taken away, but for what lies behind a verified base and
+        # in an archive (`sluice.retention`). Who may cut is for the rights to say: a server does not take a
+        # denial back.
         "deny_delete": True,
-        "deny_purge": True,
+        "deny_purge": False,
     }
 
 

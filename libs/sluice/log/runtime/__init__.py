@@ -3,6 +3,7 @@
 __all__ = [
     "alarm",
     "background_fork",
+    "bases",
     "clock",
     "config",
     "gc_tuning",

@@ -42,6 +42,9 @@ class CellConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     snapshot_events: Annotated[int, msgspec.Meta(ge=1)] = 100_000
     snapshot_s: Positive = 300.0
     """A snapshot is taken after so many events, or so much time if there were any."""
+    mark_inputs: Annotated[int, msgspec.Meta(ge=1)] = 1_000
+    """After so many messages without a decision a service says in the log how far it has come: what follows
+    on that is not cut."""
 
 
 def load_prefixed[C: msgspec.Struct](env: Mapping[str, str], prefix: str, kind: type[C]) -> C:

@@ -19,11 +19,12 @@ from sluice.log.contract import Log, Tail
 from sluice.log.decider import Decider
 from sluice.log.errors import EventLogError, StaleSequenceError
 from sluice.log.fold import Fold
-from sluice.log.nats.consumer import LogReplacedError
+from sluice.log.nats.consumer import HistoryLostError, LogReplacedError
 from sluice.log.writer import CommitWriter, Written
 
 from . import gc_tuning
 from .background_fork import in_copy_beside
+from .bases import Bases, NoBaseError
 from .clock import LogTime, wall_clock
 from .hooks import Hooks
 from .leadership import Alone, Leadership
@@ -68,6 +69,7 @@ class Runner[S]:
         *,
         leadership: Leadership | None = None,
         snapshots: Snapshots | None = None,
+        bases: Bases | None = None,
         hooks: Sequence[Hooks[S]] = (),
         clock: Callable[[], Micros] = wall_clock,
         settings: Settings | None = None,
@@ -76,7 +78,7 @@ class Runner[S]:
         self.log = target
         self._time = LogTime(clock)
         self.leadership: Leadership = leadership or Alone()
-        self.snapshots = snapshots
+        self.snapshots, self.bases = snapshots, bases
         self.settings = settings or Settings()
         self.metrics = RunnerMetrics(decider.writer)
         self.writer = CommitWriter(target, decider.writer, instance=instance)
@@ -139,6 +141,9 @@ class Runner[S]:
                 except LogReplacedError as error:
                     log.error("log replaced, beginning anew", error=str(error))
                     await asyncio.sleep(0.2)
+                except HistoryLostError as error:
+                    log.warning("log was cut, beginning anew", error=str(error))
+                    await asyncio.sleep(0.2)
                 finally:
                     await self._end_life()
         finally:
@@ -177,15 +182,15 @@ class Runner[S]:
         self.leadership.candidate(False)
         self._failure = None
         self._forget_snapshot()
-        end = await self._end_of_log()
+        first, end = await self._extent_of_log()
         if self.fold.folded:
             self.replica.begin(Fold(self.decider))
             gc_tuning.look_through()
         loaded = await self.snapshots.newest(self.decider, end) if self.snapshots is not None else None
-        self.replica.begin(loaded or Fold(self.decider))
+        self.replica.begin(await self._with_history(loaded or Fold(self.decider), first, end))
         self._snapshot_folded, self._snapshot_at = self.fold.folded, time.monotonic()
         filters = [*sorted(self.decider.reads), self.decider.writer]
-        begin = self.fold.upto
+        begin = max(self.fold.upto, self.fold.after)
         self.tail = self.log.tail(begin + 1, filters, self._wake.set)
         with gc_tuning.put_off():
             while not self._stopping and not self.tail.reached(end):
@@ -202,15 +207,28 @@ class Runner[S]:
             seconds=round(time.perf_counter() - started, 3),
         )
 
-    async def _end_of_log(self) -> int:
+    async def _with_history(self, start: Fold[S], first: int, end: int) -> Fold[S]:
+        """Return *start*, or a base, if the log does not have what follows on *start* any more.
+
+        Raises:
+            NoBaseError, BaseMismatchError: there is no state to go on from.
+        """
+        if max(start.upto, start.after) + 1 >= first:
+            return start
+        if self.bases is None:
+            raise NoBaseError(self.decider.writer, first)
+        return await self.bases.fold(self.decider, first, end)
+
+    async def _extent_of_log(self) -> tuple[int, int]:
         while True:
             try:
-                return await self.log.end()
+                # In this order: a log that is cut meanwhile is looked at anew.
+                return await self.log.first(), await self.log.end()
             except EventLogError as error:
                 log.info("log not available", error=str(error))
                 await asyncio.sleep(0.2)
                 if self._stopping:
-                    return 0
+                    return 1, 0
 
     async def _take_in(self) -> bool:
         """Fold what has arrived, as a stand-by; tell whether there was anything."""

@@ -25,6 +25,7 @@ from sluice.log.nats.objects import ObjectBucket
 from sluice.log.nats.responder import Answer, Responder
 
 from . import gc_tuning
+from .bases import Bases
 from .clock import BoundedClock, ask_server, follow_server
 from .config import CellConfig, load_cell, refuse
 from .hooks import Hooks
@@ -111,9 +112,14 @@ class Shell[S]:
             clock=self.clock,
             leadership=self.lease,
             snapshots=Snapshots(ObjectBucket(self.log)),
+            bases=Bases(ObjectBucket(self.log, "bases")),
             hooks=[*self.publishers, *hooks],
             settings=settings
-            or Settings(snapshot_events=config.snapshot_events, snapshot_s=config.snapshot_s),
+            or Settings(
+                snapshot_events=config.snapshot_events,
+                snapshot_s=config.snapshot_s,
+                mark_inputs=config.mark_inputs,
+            ),
         )
 
     async def serve(self, setup: "Setup | None" = None) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -18,7 +18,7 @@ from sluice.log.inflating import inflated
 
 from .snapshot_info import SnapshotInfo
 
-__all__ = ["Packed", "Snapshots", "pack"]
+__all__ = ["MISSHAPEN", "Packed", "Snapshots", "pack"]
 
 KEEP = 3
 """Snapshots kept per writer."""
@@ -115,6 +115,25 @@ class Snapshots:
             if info.writer == writer:
                 found.append((name, info))
         return sorted(found, key=lambda item: (item[1].upto, item[1].own, item[0]), reverse=True)
+
+    async def stored(self, writer: str) -> list[tuple[SnapshotInfo, str]]:
+        """Return what there is of *writer*, newest first, each with its name for `compressed`."""
+        return [(info, name) for name, info in await self._all(writer)]
+
+    async def newest_of_others(self, known: Container[str]) -> list[SnapshotInfo]:
+        """Return the newest of each writer that is not *known*."""
+        writers: dict[str, None] = {}
+        for description in (await self._store.listing()).values():
+            try:
+                writers[msgspec.json.decode(description, type=SnapshotInfo).writer] = None
+            except UNREADABLE:
+                continue
+        found = [await self._all(writer) for writer in writers if writer not in known]
+        return [snapshots[0][1] for snapshots in found]
+
+    async def compressed(self, name: str) -> bytes:
+        """Return a state as it is stored."""
+        return await self._store.get(name)
 
     async def newest[S](self, decider: Decider[S], end: int) -> Fold[S] | None:
         """Return the newest usable state, None for a replay from the start; says why one is not usable.

@@ -50,7 +50,7 @@ class Executors:
     @cached_property
     def _stored(self) -> tuple[SliceState | None, int]:
         """The newest snapshot of the slice-aggregator, and the first message that is not in it."""
-        found = self._source.snapshot(SliceAggregator(), self._seq)
+        found = self._source.snapshot(SliceAggregator(), self._seq) or self._source.base(SliceAggregator())
         return (None, 1) if found is None else (found.state, min(found.upto, found.own or found.upto) + 1)
 
     @cached_property

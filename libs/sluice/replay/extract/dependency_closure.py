@@ -14,7 +14,7 @@ from sluice.events.variants import VariantCreated
 from sluice.log.contract import Entry
 from sluice.log.fold import steps_of
 from sluice.replay.source.source import Source
-from sluice.replay.source.time_travel import Progress, tracked
+from sluice.replay.source.time_travel import Progress, check_whole, tracked
 
 _TOLD = frozenset((WorkloadCreated, VariantCreated, WorkloadUpdated, WorkloadFinished, ObjectApplied))
 
@@ -38,6 +38,7 @@ class Closure:
         self._locals: dict[str, dict[str, None]] = {}
         """Local queue -> the cluster queues that it has led to."""
         self._links: dict[str, dict[str, None]] = {}
+        check_whole(source)
         for entries in tracked(source.read(1, None, ("config", "slices", "variants")), progress):
             for entry in entries:
                 self._look(entry)

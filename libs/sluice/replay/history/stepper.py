@@ -18,10 +18,9 @@ from sluice.events.codec import CommitDecodeError, decode_commit
 from sluice.events.envelope import Message
 from sluice.log.cell import CellFold, CellState
 from sluice.log.contract import Entry
-from sluice.log.fold import Fold
 from sluice.protocol.subjects import COMMITS
 from sluice.replay.source.source import Source
-from sluice.replay.source.time_travel import LONG, fold_at, unhurried
+from sluice.replay.source.time_travel import LONG, beginning, fold_at, unhurried
 from sluice.replay.views.describe import (
     check_plain,
     configuration_of,
@@ -92,7 +91,10 @@ class Film:
         self._shots: Iterator[_Shot] = iter(())
         self._place = Place(0, 0)
         """What `_cell` has come to."""
-        self._rewind(source.first)
+        begun = beginning(source, self._fold)
+        self._first = max(source.first, begun.upto + 1)
+        """The first message that can be played."""
+        self._rewind(self._first)
 
     def at(self, place: Place) -> Frame:
         """Return the frame at *place*, or at the next event there is; the last one behind the end."""
@@ -153,11 +155,11 @@ class Film:
 
     def _rewind(self, seq: int) -> None:
         """Fold to some messages before *seq*, from there on events are played."""
-        start = max(self.source.first, seq - BEHIND)
-        if start > self.source.first:
+        start = max(self._first, seq - BEHIND)
+        if start > self._first:
             fold = fold_at(self.source, self._fold, start - 1)
         else:
-            fold = Fold(self._fold)
+            fold = beginning(self.source, self._fold)
         self._cell, self._place = fold.state, Place(start - 1, 1 << 30)
         self._shots = _shots(self.source, start)
 

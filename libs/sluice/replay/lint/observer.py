@@ -31,6 +31,9 @@ class Observer:
             for kind in getattr(look, "kinds", ()):
                 yield kind, look
 
+    def begun(self, state: Any) -> None:
+        """Look at the state with which a log begins that was cut: what was before is not heard of."""
+
     def settled(self, state: Any) -> Iterable[str]:  # noqa: ARG002
         """Look at the state behind a whole step."""
         return ()

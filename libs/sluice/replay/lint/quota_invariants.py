@@ -21,7 +21,7 @@ from sluice.events.slices import (
 from sluice.events.variants import VariantDeleted
 from sluice.log.fold import Fold
 from sluice.replay.source.source import Source
-from sluice.replay.source.time_travel import patterns_of
+from sluice.replay.source.time_travel import beginning, patterns_of
 
 from .observer import Observer, hears
 from .watching import Violation
@@ -66,6 +66,10 @@ class ReservationObserver(Observer):
     def __init__(self) -> None:
         self.held: dict[WorkloadKey, str] = {}
         """Workload -> the queue that is charged."""
+
+    def begun(self, state: SchedulerState) -> None:
+        for name, queue in state.world.cluster_queues.items():
+            self.held |= dict.fromkeys(queue.workloads, name)
 
     @hears
     def _reserved(self, state: SchedulerState, event: QuotaReserved) -> Iterator[str]:
@@ -144,10 +148,10 @@ class StateObserver(Observer):
 
 def first_bad(source: Source, good: int, found: Violation) -> Iterator[Violation]:
     """Yield what is wrong behind the first bad step after so many good ones."""
-    fold: Fold[SchedulerState] = Fold(Scheduler())
+    fold: Fold[SchedulerState] = beginning(source, Scheduler())
     number, seq, at = 0, found.seq, found.at
     texts: list[str] = []
-    for entries in source.read(1, None, patterns_of(fold.decider)):
+    for entries in source.read(fold.start, None, patterns_of(fold.decider)):
         for seq, step in fold.take_in(entries):
             number, at = number + 1, step.at
             if number > good and (texts := violations(fold.state)):

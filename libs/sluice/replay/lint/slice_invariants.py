@@ -322,10 +322,18 @@ class UngatedObserver(Observer):
 
     def __init__(self) -> None:
         self.granted: dict[WorkloadKey, dict[str, int]] = {}
+        self.before: set[WorkloadKey] = set()
+        """What they were granted was said before the log begins."""
         self.due: dict[JobKey, None] = {}
+
+    def begun(self, state: State) -> None:
+        self.before = {
+            record.key for job in state.jobs.values() for record in (job.record, job.pending) if record
+        }
 
     @hears
     def _reserved(self, _: State, event: QuotaReserved | ParentAdmitted) -> None:
+        self.before.discard(event.workload)
         self.granted[event.workload] = counts(event.pod_sets)
 
     @hears
@@ -334,6 +342,7 @@ class UngatedObserver(Observer):
         _: State,
         event: QuotaReleased | ParentReleased | WorkloadFinished | WorkloadDeleted | WorkloadSliceReplaced,
     ) -> None:
+        self.before.discard(event.workload)
         self.granted.pop(event.workload, None)
 
     @hears
@@ -352,7 +361,7 @@ class UngatedObserver(Observer):
     def settled(self, state: State) -> Iterator[str]:
         for job in self.due:
             entry = dispatch_entry(state, job)
-            if entry is None or entry.state != "Running":
+            if entry is None or entry.state != "Running" or entry.workload in self.before:
                 continue
             granted = self.granted.get(entry.workload)
             if granted is None:

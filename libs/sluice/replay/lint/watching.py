@@ -97,11 +97,23 @@ class Listener:
         """Look at where the log ends, before what is held back there is folded."""
 
 
+def _watched_from(source: Source, watched: Watched) -> Fold[Any]:
+    """Return where to begin: with a base, if the log was cut, whose state the observers see first."""
+    begun = source.base(watched.inner)
+    if begun is None:
+        return Fold(watched)  # type: ignore[arg-type]
+    fold: Fold[Any] = Fold(watched, begun.state, begun.upto)  # type: ignore[arg-type]
+    fold.at, fold.own, fold.after = begun.at, begun.own, begun.after
+    for observer in watched.observers:
+        observer.begun(fold.state)
+    return fold
+
+
 def violations_in(
     source: Source, watched: Watched, listener: Listener, progress: Progress | None
 ) -> Iterator[Violation]:
-    fold: Fold[Any] = Fold(watched)  # type: ignore[arg-type]
-    for entries in tracked(source.read(1, None, patterns_of(watched.inner)), progress):
+    fold: Fold[Any] = _watched_from(source, watched)
+    for entries in tracked(source.read(fold.start, None, patterns_of(watched.inner)), progress):
         listener.came(entries)
         for seq, step in fold.take_in(entries):
             listener.decided(seq, step)

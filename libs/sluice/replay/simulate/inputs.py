@@ -15,7 +15,7 @@ from sluice.log.contract import Entry
 from sluice.protocol.subjects import COMMITS, job_of
 from sluice.replay.source.partial_decode import process_of, read_times, read_turns
 from sluice.replay.source.source import Source
-from sluice.replay.source.time_travel import Progress, tracked
+from sluice.replay.source.time_travel import Progress, check_whole, tracked
 
 from .controllers import Verdicts
 from .executors import KINDS, Run, Runs
@@ -143,6 +143,7 @@ def inputs_of(
     source: Source, until: int | None = None, progress: Progress | None = None, kept: Kept | None = None
 ) -> Inputs:
     """Take the inputs out of a log; what services have written in it goes to *kept*."""
+    check_whole(source)
     found, runs, clock = Inputs(), Runs(), Clock()
     found.runs = runs
     verdicts = found.verdicts

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from sluice.events.base import Micros
-from sluice.log.contract import Entry
+from sluice.log.contract import IMPORTED_AT, Entry
 from sluice.log.decider import Decider
 from sluice.log.fold import Fold
 from sluice.protocol.subjects import GAP
@@ -22,8 +22,7 @@ from . import json_lines, log_file
 from .log_file import LogFileError
 from .snapshot_dir import Sidecar
 
-TIME_HEADER = b"Sluice-Imported-At"
-"""When the log from which it was imported had taken the message: microseconds."""
+TIME_HEADER = IMPORTED_AT
 
 
 class Source(Protocol):
@@ -46,6 +45,19 @@ class Source(Protocol):
         self, start: int = 1, until: int | None = None, patterns: Iterable[str] = ()
     ) -> Iterator[list[Entry]]:
         """Yield entries of *start* to *until*, both included, that match any of the patterns (none: all)."""
+        ...
+
+    @property
+    def earlier(self) -> str:
+        """What to do about a question of before `first`, in words; "" if there was nothing."""
+        ...
+
+    def base(self, decider: Decider[Any]) -> Fold[Any] | None:
+        """Return the state with which a log begins that was cut; None: it was not, as far as is known.
+
+        Raises:
+            NoBaseError, BaseMismatchError: it was, and there is no such state for this code.
+        """
         ...
 
     def snapshot(self, decider: Decider[Any], upto: int) -> Fold[Any] | None:
@@ -184,6 +196,12 @@ class FileSource:
             found.append(digest.hexdigest()[:16])
         return found
 
+    earlier = ""
+
+    def base(self, decider: Decider[Any]) -> Fold[Any] | None:  # noqa: ARG002
+        """See `Source`."""
+        return None
+
     def snapshot(self, decider: Decider[Any], upto: int) -> Fold[Any] | None:
         """See `Source`: of those in the folder beside the file."""
         return self.sidecar.newest(decider, upto)
@@ -218,6 +236,12 @@ class ListSource:
         matches = Matcher(patterns) if patterns else None
         last = self.end if until is None else until
         yield [e for e in self.entries if start <= e.seq <= last and (matches is None or matches(e.suffix))]
+
+    earlier = ""
+
+    def base(self, decider: Decider[Any]) -> Fold[Any] | None:  # noqa: ARG002
+        """See `Source`."""
+        return None
 
     def snapshot(self, decider: Decider[Any], upto: int) -> Fold[Any] | None:  # noqa: ARG002
         """See `Source`: there are none."""

@@ -6,6 +6,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
+import msgspec
+
 from sluice.core.checks.decider import AdmissionChecks
 from sluice.core.checks.state import State as ChecksState
 from sluice.core.deciders import DECIDERS
@@ -13,6 +15,8 @@ from sluice.core.scheduler.decider import Scheduler
 from sluice.core.scheduler.state import SchedulerState
 from sluice.core.variants.decider import VariantController
 from sluice.core.variants.state import State as VariantState
+from sluice.events.config import ObjectApplied
+from sluice.log.cell import CellFold
 from sluice.log.contract import Entry
 from sluice.log.decider import Decider
 from sluice.log.fold import Fold
@@ -77,7 +81,40 @@ def unhurried() -> Iterator[None]:
 def check_range(source: Source, seq: int) -> None:
     """Raise RangeError unless the log has come to *seq*."""
     if not source.first <= seq <= source.end:
-        raise RangeError(f"there is no sequence {seq}: {source.name} has {source.first} to {source.end}")
+        where = f"; {source.earlier}" if source.earlier and seq < source.first else ""
+        raise RangeError(
+            f"there is no sequence {seq}: {source.name} has {source.first} to {source.end}{where}"
+        )
+
+
+def beginning[S](source: Source, decider: Decider[S]) -> Fold[S]:
+    """Return the state with which the log begins: of the base, if it was cut, else none.
+
+    Raises:
+        NoBaseError, BaseMismatchError: it was cut, and there is no such state for this code.
+    """
+    return source.base(decider) or Fold(decider)
+
+
+def check_whole(source: Source) -> None:
+    """Raise RangeError if the log was cut: for what can be told of a whole one only."""
+    if source.first > 1 and source.earlier:
+        raise RangeError(
+            f"this needs the whole log, and {source.name} begins at {source.first}; {source.earlier}"
+        )
+
+
+def _begun[S](source: Source, decider: Decider[S], seq: int, *, snapshots: bool) -> Fold[S]:
+    """Return what to fold from to come to *seq*."""
+    fold = source.snapshot(decider, seq) if snapshots else None
+    if fold is None or fold.start < source.first:
+        fold = beginning(source, decider)
+    if max(fold.upto, fold.own) > seq:
+        raise RangeError(
+            f"the state at {seq} cannot be told: {source.name} was cut, and what was before "
+            f"{max(fold.upto, fold.own)} is a base; {source.earlier}"
+        )
+    return fold
 
 
 def fold_at[S](
@@ -90,7 +127,7 @@ def fold_at[S](
     """
     check_range(source, seq)
     with unhurried():
-        fold = (source.snapshot(decider, seq) if snapshots else None) or Fold(decider)
+        fold = _begun(source, decider, seq, snapshots=snapshots)
         for _ in steps(source, fold, seq, progress):
             pass
     fold.release()
@@ -101,9 +138,8 @@ def steps(
     source: Source, fold: Fold[Any], until: int, progress: Progress | None = None
 ) -> Iterator[tuple[int, Any]]:
     """Fold on to *until*; yields own steps with their commit's seq, inputs after the last one held back."""
-    start = min(fold.upto, fold.own or fold.upto) + 1 if fold.upto else 1
     decides = fold.decider.writer in COMMITS
-    for entries in tracked(source.read(start, until, patterns_of(fold.decider)), progress):
+    for entries in tracked(source.read(fold.start, until, patterns_of(fold.decider)), progress):
         yield from fold.take_in(entries)
         if not decides:
             fold.release()
@@ -116,8 +152,15 @@ def scheduler_at(source: Source, seq: int, progress: Progress | None = None) -> 
 def configured_at[S](source: Source, decider: Decider[S], seq: int, progress: Progress | None = None) -> S:
     """Return a state that knows the configuration as of *seq*, and nothing else."""
     fold = Fold(decider)
+    begun = source.base(CellFold())
+    if begun is not None:
+        for kind, changed, raw in sorted(begun.state.objects.rows(), key=lambda row: row[1]):
+            json = msgspec.Raw(msgspec.json.encode(msgspec.msgpack.decode(raw)))
+            name = msgspec.json.decode(json)["metadata"]["name"]
+            applied = ObjectApplied(cause=0, kind=kind, name=name, object=json)
+            decider.apply(fold.state, applied, changed, begun.at)
     with unhurried():
-        for entries in tracked(source.read(1, seq, ("config",)), progress):
+        for entries in tracked(source.read(begun.start if begun else 1, seq, ("config",)), progress):
             for entry in entries:
                 fold.fold(entry)
     return fold.state
@@ -137,8 +180,6 @@ def index(source: FileSource, every: int, progress: Progress | None = None) -> i
     Of what people see of the cell half as many, of the other services a quarter: fewer questions are
     about their states.
     """
-    from sluice.log.cell import CellFold
-
     works = [partial(_index, source, decider, every) for decider in (*deciders(), CellFold())]
     return sum(process_pool.each(works, progress, apart=is_long(source)))
 

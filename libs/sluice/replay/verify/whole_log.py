@@ -18,7 +18,7 @@ from sluice.log.fold import Fold, steps_of
 from sluice.log.runtime import process_pool
 from sluice.log.runtime.snapshot_info import SnapshotInfo
 from sluice.replay.source.source import FileSource, Source
-from sluice.replay.source.time_travel import Progress, is_long, patterns_of, tracked, unhurried
+from sluice.replay.source.time_travel import Progress, beginning, is_long, patterns_of, tracked, unhurried
 
 from .steps import Divergence, check_step
 
@@ -64,9 +64,9 @@ def check(
 
     *start*: a snapshot's state to go on from, which is then taken on trust. *until*: the last own commit.
     """
-    fold = start or Fold(decider)
+    fold = start or beginning(source, decider)
     found = Checked(decider.writer, start=fold.upto)
-    first = min(fold.upto, fold.own or fold.upto) + 1 if fold.upto else 1
+    first = fold.start
     if not any(source.read(first, None, (decider.writer,))):
         # It has decided nothing, so there is nothing to compare; its inputs would all be held back in vain.
         return found

@@ -8,7 +8,7 @@ from sluice.cli.cell.client import Api, Target, connect
 from sluice.cli.cell.services import services
 from sluice.cli.kit.errors import CliError, joined
 
-from .supervisor import CHECK_PREFIX, Supervisor
+from .supervisor import ARCHIVIST, CHECK_PREFIX, Supervisor
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ async def check(target: Target, supervisor: Supervisor) -> Health:
             names = {child.label for child in supervisor.children if child.service == "agent"}
             have = sum(1 for agent in status.get("agents", ()) if _ready(agent, names))
             parts.append(Part(f"agents {have}/{want}", have >= want, "not seen yet"))
-        elif service.startswith(CHECK_PREFIX):
+        elif service.startswith(CHECK_PREFIX) or service == ARCHIVIST:
             alive = any(child.alive for child in supervisor.children if child.service == service)
             parts.append(Part(label, alive, "does not run"))
         else:

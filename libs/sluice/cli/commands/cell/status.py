@@ -100,6 +100,9 @@ def _lines(url: str, cell: str, found: list[Row], about: Row, local: list[Row]) 
         Column[Row]("PID", lambda row: str(row.get("pid", "")), right=True),
     ]
     lines += render(found, columns) if found else ["No service answers."]
+    lines += [
+        f"{row['service']}: {_retention(row)}" for row in found if "archived" in row or row.get("error")
+    ]
     agents = about.get("agents", [])
     lines += ["", *(render(agents, BY_KIND["Agent"].columns) if agents else ["No agent has been seen."])]
     if local:
@@ -111,6 +114,15 @@ def _lines(url: str, cell: str, found: list[Row], about: Row, local: list[Row]) 
         ]
         lines += ["", *render(local, processes)]
     return lines
+
+
+def _retention(row: Row) -> str:
+    """Return what the archivist says: where log and archive stand, or why it could not go on."""
+    if row.get("error"):
+        return f"nothing archived or cut: {one_line(str(row['error']), 300)}"
+    base = f", base of {row['base']}" if row.get("base") else ""
+    limit = f" ({one_line(str(row['limit']), 200)})" if row.get("limit") else ""
+    return f"log from {row['first']} on, archived up to {row['archived']}{base}{limit}"
 
 
 def _why_not(service: str, local: list[Row]) -> str:

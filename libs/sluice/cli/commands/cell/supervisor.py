@@ -30,6 +30,9 @@ SHIPPED_CHECKS = ("budget", "webhook", "provisioning")
 CHECK_PREFIX = "check_"
 """Admission checks that come with Sluice, and what their services are called by."""
 
+ARCHIVIST = "archivist"
+"""Archives the log and cuts it; no cell needs it to decide."""
+
 STOP_TIMEOUT_S = 8.0
 RESTART_FIRST_S, RESTART_MOST_S = 0.2, 5.0
 HEALTHY_AFTER_S = 10.0
@@ -101,7 +104,7 @@ class Supervisor:
         self.store = StoreWatch(self.place.nats, Path(self.server.start().log_file))
         self.started_at = time.time()
         for service in self.services:
-            for number in range(self.replicas):
+            for number in range(1 if service == ARCHIVIST else self.replicas):
                 label = service.replace("_", "-") + (f"-{number + 1}" if self.replicas > 1 else "")
                 self._add(label, service, {})
         for number in range(1, self.agents + 1):

@@ -26,7 +26,7 @@ from sluice.log.nats.protocol import shown
 
 from .health import Health, check
 from .leftovers import end_leftovers
-from .supervisor import CHECK_PREFIX, SERVICES, SHIPPED_CHECKS, Supervisor, is_running, tail
+from .supervisor import ARCHIVIST, CHECK_PREFIX, SERVICES, SHIPPED_CHECKS, Supervisor, is_running, tail
 
 START_TIMEOUT_S = 120.0
 TEND_EVERY_S = 0.3
@@ -114,6 +114,11 @@ class Shape(NamedTuple):
     run_as: str = ""
 
 
+def _archivist() -> tuple[str, ...]:
+    """Return the service that archives, where its settings say so."""
+    return (ARCHIVIST,) if os.environ.get("ARCHIVIST_ARCHIVE") else ()
+
+
 def _foreground(place: Place, settings: Settings, shape: Shape) -> None:
     lock = place.take()
     if lock is None:
@@ -127,7 +132,7 @@ def _foreground(place: Place, settings: Settings, shape: Shape) -> None:
             agent_env=[{"AGENT_RUN_AS": shape.run_as}] * shape.agents if shape.run_as else (),
             replicas=shape.replicas,
             sync=shape.sync,
-            services=(*SERVICES, *(f"{CHECK_PREFIX}{name}" for name in shape.checks)),
+            services=(*SERVICES, *(f"{CHECK_PREFIX}{name}" for name in shape.checks), *_archivist()),
         )
         try:
             health = start(supervisor, shape.timeout, stopped=stopped)

@@ -38,8 +38,10 @@ from sluice.replay.source.source import FileSource, ListSource, Source
 from .import_log import import_log
 from .log import log
 from .prepare import prepare
+from .retain import archive, base, restore
 
-log.add_command(prepare)
+for command in (prepare, archive, base, restore):
+    log.add_command(command)
 
 MAX_GAPS = 1_000_000
 """Missing messages that an import stands something in for."""

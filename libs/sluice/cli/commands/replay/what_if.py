@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from sluice.cli.cell.log_options import (
+    archive_option,
     log_option,
     moment_of,
     output_option,
@@ -33,6 +34,7 @@ from sluice.replay.source.time_travel import RangeError
 
 @click.command("what-if")
 @log_option()
+@archive_option()
 @click.option("--set", "settings", multiple=True, metavar="KIND/NAME.PATH=VALUE", help="Another setting.")
 @click.option("--apply", "files", multiple=True, type=click.Path(path_type=Path), help="Other manifests.")
 @click.option("--drop", "drops", multiple=True, metavar="job/NAME|queue/NAME|KIND/NAME", help="Leave out.")
@@ -53,6 +55,7 @@ from sluice.replay.source.time_travel import RangeError
 def what_if(
     ctx: click.Context,
     file: Path | None,
+    archive: Path | None,
     settings: tuple[str, ...],
     files: tuple[Path, ...],
     drops: tuple[str, ...],
@@ -90,7 +93,7 @@ def what_if(
         inputs = read_trace(jobs, cpus, limit) if jobs is not None else None
         if inputs is not None and inputs.left_out:
             echo(f"note: {inputs.left_out} entries that never ran are left out", err=True)
-        source = source_of(ctx, file) if inputs is None else TraceSource(inputs, str(jobs))
+        source = source_of(ctx, file, archive) if inputs is None else TraceSource(inputs, str(jobs))
         if since:
             changes.since = _moment(source, since)
         with progress(source, "Playing") as show:

@@ -10,6 +10,7 @@ from sluice.api.errors import FieldError
 from sluice.cli.cell.client import Api, run
 from sluice.cli.cell.log_options import (
     about_a_log,
+    archive_option,
     at_option,
     log_option,
     output_option,
@@ -65,10 +66,17 @@ from sluice.replay.source.time_travel import (
 @namespace_option()
 @at_option()
 @log_option()
+@archive_option()
 @output_option()
 @click.pass_context
 def why(
-    ctx: click.Context, workload: str, namespace: str, at: str | None, file: Path | None, output: str
+    ctx: click.Context,
+    workload: str,
+    namespace: str,
+    at: str | None,
+    file: Path | None,
+    archive: Path | None,
+    output: str,
 ) -> None:
     """Explain why WORKLOAD (or a job's) is pending, now or at any sequence or time.
 
@@ -84,9 +92,9 @@ def why(
     """
     with plain_errors():
         try:
-            source = source_of(ctx, file)
+            source = source_of(ctx, file, archive)
         except (CliError, EventLogError) as error:
-            if file is not None or at or not _told(ctx, workload, namespace, output):
+            if file is not None or archive is not None or at or not _told(ctx, workload, namespace, output):
                 raise error from None
             return
         _explained(source, _within(namespace, workload), at, output)

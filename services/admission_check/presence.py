@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from sluice.core.checks.state import State
+from sluice.events.job import OnLoss
 
 
 class Controllers:
@@ -14,3 +15,10 @@ class Controllers:
 
     def expected(self, state: State) -> Iterable[str]:
         return [name for name, found in state.controllers.items() if found.present]
+
+    def away(self, state: State, name: str) -> bool:  # noqa: ARG002
+        return False
+
+    def on_loss(self, state: State, name: str) -> OnLoss | None:  # noqa: ARG002
+        """Nothing: checks have their own time (`controllerGraceSeconds`)."""
+        return None

@@ -5,6 +5,7 @@ import contextlib
 import fcntl
 import os
 import time
+from functools import partial
 from pathlib import Path
 from typing import IO, Protocol
 
@@ -24,7 +25,7 @@ from sluice.sdk.claims import Held
 from .config import Config
 from .errors import PlanError
 from .execution import Execution, Machine
-from .guardian import GRACE_MOST_S
+from .guardian import GRACE_MOST_S, KILLING_S
 from .isolation import inherited, not_isolated
 from .orphans import earlier_outcome, end_orphans, remove_old
 from .plan import Plan, make_plan
@@ -34,6 +35,10 @@ LOCK_WAIT_S = GRACE_MOST_S + KILL_S + 1.0
 """Longest time that a guardian works after its agent's death."""
 
 log = structlog.get_logger("sluice.agent")
+
+
+STOP_S = GRACE_MOST_S + KILLING_S
+"""How long before a lease is over the pods are told to end."""
 
 
 class AgentError(Exception):
@@ -119,6 +124,10 @@ class Agent:
                 heartbeat_s=config.heartbeat_s,
                 ttl_s=config.heartbeat_ttl_s,
                 takeover_s=config.takeover_s,
+                on_loss=config.on_loss,
+                requeue_after_s=config.requeue_after_s,
+                lease=config.lease,
+                stop_s=STOP_S,
             ),
             recover=self.recover,
         )
@@ -137,6 +146,7 @@ class Agent:
         await self._take_directory()
         await end_orphans(self.config.name, self.work_dir, self.config.grace_s)
         guardian = await self._start_guardian()
+        self.executor.on_lease = partial(_tell_lease, guardian)
         cleaning = asyncio.create_task(self._clean_regularly())
         try:
             await self.executor.serve()
@@ -197,6 +207,7 @@ class Agent:
         execution = Execution(self.machine, entry, plan, ready=work.ready, reclaimable=work.reclaimable)
         resizing = Resizing(work, execution, manifest, entry.manifest_seq)
         work.on_resize = resizing.resize
+        work.on_lease_end = execution.hurry
         if work.entry is not entry:
             resizing.resize(work.entry)
         try:
@@ -215,3 +226,9 @@ class Agent:
     async def recover(self, held: Held) -> Outcome | None:
         """Return how an attempt of an earlier life ended; its processes have been ended by now."""
         return earlier_outcome(self.machine.directory(held.job, held.attempt), held.uid)
+
+
+def _tell_lease(guardian: asyncio.subprocess.Process, until: float) -> None:
+    """Let the guardian end the pods at that time, unless it hears of a later one: this process may hang."""
+    if guardian.returncode is None and guardian.stdin is not None:
+        guardian.stdin.write(f"{until}\n".encode())

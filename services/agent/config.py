@@ -3,7 +3,7 @@
 import socket
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -33,6 +33,12 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     heartbeat_ttl_s: Annotated[float, msgspec.Meta(ge=1)] = 5.0
     takeover_s: Seconds = 15.0
     """How long another agent must be missing before its unreported claims are taken over."""
+    on_loss: Literal["Requeue", "Wait"] = "Requeue"
+    """What becomes of its jobs while it is away: queued again, or they wait until it is back."""
+    requeue_after_s: Seconds | None = None
+    """Of Requeue: how long its heartbeat must have been missing; by default what the cell has, 3 s."""
+    lease: bool = False
+    """End pods that it cannot report on before they are queued again, so that no job runs twice."""
     keep_days: Seconds = 7.0
     """How long the directories of ended attempts are kept."""
     run_as: str = ""

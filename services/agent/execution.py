@@ -20,6 +20,7 @@ from sluice.sdk import Outcome
 
 from .errors import PlanError
 from .files import RESULT, prepare
+from .guardian import KILLING_S
 from .isolation import User, restrained
 from .orphans import strays
 from .plan import Plan, pod_env, resolve
@@ -157,6 +158,11 @@ class Execution:
             self._do(self._pods.resize(plan, now()))
         else:
             self._pods = Pods(plan, self.machine.timing)
+
+    def hurry(self, within_s: float) -> None:
+        """Let nothing be left after that time, when it is stopped; KILL and what strays take some of it."""
+        self._pods.hurry(int(max(0.0, within_s - KILLING_S) * MICROS_PER_S), now())
+        self._changed.set()
 
     def _do(self, commands: Sequence[Command]) -> None:
         for command in commands:

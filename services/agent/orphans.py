@@ -50,12 +50,9 @@ def strays(**marks: str) -> list[psutil.Process]:
 
 async def end_orphans(agent: str, work_dir: Path, grace_s: float) -> int:
     """TERM what an earlier life left, KILL it after *grace_s*; returns how many processes there were."""
-    records = [record for _, record in _pid_files(work_dir) if is_running(record)]
-    left = {process.pid: process for process in strays(agent=agent, work_dir=str(work_dir))}
+    records, left = _running(agent, work_dir)
     for record in records:
         signal_group(record.pid, signal.SIGTERM)
-        with contextlib.suppress(psutil.NoSuchProcess):
-            left.setdefault(record.pid, psutil.Process(record.pid))
     await asyncio.to_thread(end_all, left.values(), grace_s)
     for record in records:
         signal_group(record.pid, signal.SIGKILL)
@@ -64,6 +61,24 @@ async def end_orphans(agent: str, work_dir: Path, grace_s: float) -> int:
     if left:
         log.warning("ended processes of an earlier life", count=len(left))
     return len(left)
+
+
+def kill_all(agent: str, work_dir: Path) -> None:
+    """KILL all pods of an agent that lives, and may not come to do so; it finds them ended."""
+    records, left = _running(agent, work_dir)
+    for record in records:
+        signal_group(record.pid, signal.SIGKILL)
+    end_all(left.values(), 0.0)
+
+
+def _running(agent: str, work_dir: Path) -> tuple[list[PidFile], dict[int, psutil.Process]]:
+    """Return the pods that run, and all processes of pods by pid."""
+    records = [record for _, record in _pid_files(work_dir) if is_running(record)]
+    left = {process.pid: process for process in strays(agent=agent, work_dir=str(work_dir))}
+    for record in records:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            left.setdefault(record.pid, psutil.Process(record.pid))
+    return records, left
 
 
 def earlier_outcome(directory: Path, uid: str) -> Outcome | None:

@@ -16,8 +16,9 @@ failure, whatever its exit code (WS7): it has not done its work. Its index is ru
 A pod that is ending counts as one that runs until it has ended, so there are never more than were granted.
 """
 
+import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from sluice.core.timing import MICROS_PER_S
@@ -114,6 +115,8 @@ class Timing:
     grace: Micros
     retry_delay: Micros
     retry_most: Micros
+    most: Micros = sys.maxsize
+    """Longest time between TERM and KILL, whatever the plan has."""
 
 
 @dataclass(slots=True)
@@ -286,6 +289,11 @@ class Pods:
         """End everything. A job whose completions are done has succeeded all the same."""
         return [*self._finish(End.STOPPED, "", at), *self._settle(at)]
 
+    def hurry(self, within: Micros, at: Micros) -> None:
+        """Let no pod that ends, or is ended from now on, have more time than that."""
+        self.timing = replace(self.timing, most=min(within, self.timing.most))
+        self._kill_at = {pod: min(due, at + within) for pod, due in self._kill_at.items()}
+
     def tick(self, at: Micros) -> list[Command]:
         """It is *at*: see `deadline`."""
         commands: list[Command] = []
@@ -415,7 +423,8 @@ class Pods:
 
     def _term(self, pod: PodId, at: Micros) -> TermPod:
         grace_s = self._sets[pod.pod_set].plan.grace_s
-        self._kill_at[pod] = at + (self.timing.grace if grace_s is None else int(grace_s * MICROS_PER_S))
+        grace = self.timing.grace if grace_s is None else int(grace_s * MICROS_PER_S)
+        self._kill_at[pod] = at + min(grace, self.timing.most)
         return TermPod(pod)
 
     def _exit_codes(self) -> dict[str, int]:

@@ -12,10 +12,12 @@ APART = ("bench", "fault")
 PACED = {
     "support/check_controllers.py::_beat": "a heartbeat has a pace",
     "support/check_controllers.py::_follow": "tries again while the server is away, as a controller does",
+    "support/tcp_proxy.py::_carry": "a slow connection",
     "support/waiting.py::eventually": "the one place to wait",
     "support/waiting.py::wait_until": "the one place to wait",
     "support/waiting.py::stays": "the one place to look on",
     "support/waiting.py::stays_so": "the one place to look on",
+    "integration/agent/test_on_loss.py::test_leased_agent_that_is_cut_off_has_ended_its_pods": "looks on",
     "integration/api/test_crashes.py::apply": "tries again while services are killed",
     "integration/checks/app.py::act": "in a process of its own, until a file is there",
     "integration/checks_shipped/test_webhook.py::_drip": "a server that answers slowly",

@@ -26,6 +26,7 @@ COMMANDS = {
     "delete": Lazy("objects.apply", "Change it", "Delete objects"),
     "submit": Lazy("jobs.submit", "Change it", "Submit jobs"),
     "job": Lazy("jobs.job", "Change it", "Scale, finish or delete a job"),
+    "agent": Lazy("cell.agent", "Change it", "Say that an agent is lost, so that its jobs run elsewhere"),
     "get": Lazy("objects.get", "Look at it", "List objects"),
     "describe": Lazy("objects.describe", "Look at it", "Show everything about an object"),
     "events": Lazy("objects.events", "Look at it", "Show what happened to an object"),

@@ -113,7 +113,7 @@ def _golden_commit(writer: str, cls: type[Event]) -> str:
 
 
 def _golden_message(kind: str, data: object) -> str:
-    presence = kind in ("Seen", "Lost")
+    presence = kind in ("Seen", "Lost", "Away")
     return _pretty(
         encode_message(
             message_id="5b1f6c1e",
@@ -231,7 +231,7 @@ def _job_channel() -> dict[str, Any]:
         "summary": "A job: batch/v1 Job, RayCluster, RayJob, JobSet, or the plain Job of sluice.dev.",
         "payload": _cloud_event(_JOB_SUBMITTED, {"type": "object", "description": "The manifest."}),
     }
-    kinds = [cls for cls in _inputs() if cls.__name__ not in ("Seen", "Lost")]
+    kinds = [cls for cls in _inputs() if cls.__name__ not in ("Seen", "Lost", "Away")]
     return {
         "address": "sluice.{cell}.job.{namespace}.{name}",
         "description": "What upstream systems and executors say about one job. Nats-Msg-Id = id.",
@@ -245,7 +245,7 @@ def _presence_channel() -> dict[str, Any]:
         "address": "sluice.{cell}.presence.{kind}.{name}",
         "description": "An agent or a check's controller has come or is gone; on change only.",
         "parameters": {"cell": {"default": CELL}, "kind": {"enum": ["agent", "controller"]}, "name": {}},
-        "messages": _messages(cls for cls in _inputs() if cls.__name__ in ("Seen", "Lost")),
+        "messages": _messages(cls for cls in _inputs() if cls.__name__ in ("Seen", "Lost", "Away")),
     }
 
 

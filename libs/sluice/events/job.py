@@ -6,9 +6,16 @@ Fields are strict, so that a misspelt one is an error and not silence. Executor 
 changes nothing. Without an attempt they speak of the present one.
 """
 
+from typing import Annotated, Literal
+
 import msgspec
 
 from sluice.api.meta import Int64
+
+from .base import Value
+
+AWAY_MOST_S = 31_536_000.0
+"""Longest time that an executor may ask for, a year."""
 
 
 class JobEvent(
@@ -24,13 +31,29 @@ class JobScaled(JobEvent, frozen=True, kw_only=True):
     generation: Int64 | None = None
 
 
+class OnLoss(Value, frozen=True, kw_only=True):
+    """What is to become of an attempt whose executor is away.
+
+    Requeue: the executor is lost when its heartbeat has been missing for `after_s` seconds, and the job is
+    queued again. Wait: the job stays with it until it is back, or somebody ends the attempt.
+    """
+
+    policy: Literal["Requeue", "Wait"] = "Requeue"
+    after_s: Annotated[float, msgspec.Meta(ge=0, le=AWAY_MOST_S)] = 0.0
+    """Of Requeue. It counts from when the heartbeat is found missing, which its time to live delays."""
+
+
 class JobPodsReady(JobEvent, frozen=True, kw_only=True):
-    """With `ready` false before any pod runs it says that `executor` has taken the attempt."""
+    """With `ready` false before any pod runs it says that `executor` has taken the attempt.
+
+    `on_loss`: what is to become of it if the executor is away; by default what the cell's settings say.
+    """
 
     attempt: Int64 | None = None
     uid: str = ""
     executor: str = ""
     ready: bool = True
+    on_loss: OnLoss | None = None
 
 
 class JobPodsReclaimable(JobEvent, frozen=True, kw_only=True):
@@ -96,3 +119,10 @@ class Lost(JobEvent, frozen=True, kw_only=True):
     """On `presence.<kind>.<name>`: its heartbeat has stopped."""
 
     message: str = ""
+
+
+class Away(JobEvent, frozen=True, kw_only=True):
+    """On `presence.agent.<name>`: its heartbeat has stopped; its attempts stay with it for now."""
+
+    message: str = ""
+    on_loss: OnLoss | None = None

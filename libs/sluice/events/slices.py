@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from .base import Event, FieldError, JobKey, Micros, PodSet, Value, WorkloadKey
+from .job import OnLoss
 
 WRITER: Final = "slices"
 """The subject of these events, `sluice.<cell>.slices`: on the wire, so it outlives the module's name."""
@@ -192,6 +193,8 @@ class JobClaimed(Event, frozen=True, kw_only=True):
     job: JobKey
     attempt: int
     executor: str
+    on_loss: OnLoss | None = None
+    """What the executor has asked for, should it be away."""
 
 
 class ExecutorSeen(Event, frozen=True, kw_only=True):
@@ -202,6 +205,12 @@ class ExecutorSeen(Event, frozen=True, kw_only=True):
 
 class ExecutorLost(Event, frozen=True, kw_only=True):
     """An agent's heartbeat has stopped: the attempts that it had claimed are over."""
+
+    executor: str
+
+
+class ExecutorAway(Event, frozen=True, kw_only=True):
+    """An agent's heartbeat has stopped; the attempts that it has claimed stay with it, as it has asked."""
 
     executor: str
 

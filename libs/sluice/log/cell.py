@@ -53,6 +53,10 @@ class Presence(NamedTuple):
     """Of the message that says so."""
     flavors: tuple[str, ...] = ()
     """What an agent offers, or did when it was there."""
+    away: bool = False
+    """It has no heartbeat, and its jobs stay with it for now, as it has asked."""
+    on_loss: job.OnLoss | None = None
+    """What is to become of these; said of who is away."""
 
 
 @dataclass(slots=True)
@@ -167,8 +171,16 @@ def _presence(cell: CellState, event: Any, seq: int, at: Micros) -> None:
     present = isinstance(said, job.Seen)
     before = cell.presence.get(key)
     flavors = tuple(said.flavors) if isinstance(said, job.Seen) else before.flavors if before else ()
+    if isinstance(said, job.Away):
+        since = before.since if before is not None and before.away else at
+        cell.presence[key] = Presence(False, since, said.message, seq, flavors, True, said.on_loss)
+        return
     cell.presence[key] = Presence(present, at, said.message, seq, flavors)
-    lost = () if present else [(who.seq, key) for key, who in cell.presence.items() if not who.present]
+    lost = (
+        ()
+        if present
+        else [(who.seq, key) for key, who in cell.presence.items() if not (who.present or who.away)]
+    )
     for _, longest in sorted(lost)[: max(0, len(lost) - MAX_LOST)]:
         del cell.presence[longest]
 

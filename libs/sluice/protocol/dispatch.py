@@ -22,6 +22,7 @@ from urllib.parse import quote, unquote
 
 from sluice.api.core_v1 import Toleration
 from sluice.events.base import JobKey, Value, WorkloadKey
+from sluice.events.job import OnLoss
 
 from .heartbeats import AnyHeartbeat
 
@@ -108,6 +109,10 @@ class Heartbeat(AnyHeartbeat, frozen=True, kw_only=True):
     """Most pods at once; 0 means no limit."""
     jobs: int = 0
     """How many it runs."""
+    on_loss: OnLoss | None = None
+    """What is to become of these if it is away; what counts is what it has said with its claims."""
+    lease: bool = False
+    """It ends by itself, before they are queued again, what it can no longer report."""
 
 
 def key_token(text: str) -> str:

@@ -364,15 +364,20 @@ def _growth(world: World, view: JobView, found: JobStatus) -> Object:
 
 
 def _agent(world: World, name: str, presence: Presence) -> Object:
+    status: Object = {
+        "phase": "Ready" if presence.present else "Away" if presence.away else "Lost",
+        "since": timestamp(presence.since),
+        "message": presence.message,
+        "flavors": list(presence.flavors),
+        "jobs": world.running()[name],
+    }
+    if presence.on_loss is not None:
+        status["onLoss"] = {"policy": presence.on_loss.policy}
+        if presence.on_loss.policy == "Requeue":
+            status["onLoss"]["afterSeconds"] = presence.on_loss.after_s
     return {
         "apiVersion": sluice_v1.API_VERSION,
         "kind": "Agent",
         "metadata": {"name": name, "resourceVersion": str(presence.seq)},
-        "status": {
-            "phase": "Ready" if presence.present else "Lost",
-            "since": timestamp(presence.since),
-            "message": presence.message,
-            "flavors": list(presence.flavors),
-            "jobs": world.running()[name],
-        },
+        "status": status,
     }

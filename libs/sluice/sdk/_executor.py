@@ -14,7 +14,7 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -41,6 +41,8 @@ from .execution.actions import (
     CancelWork,
     Ended,
     Follow,
+    HurryWork,
+    Leased,
     Recover,
     Recovered,
     Reported,
@@ -82,6 +84,9 @@ class Executor:
     run: Run
     settings: ExecutorSettings = field(default_factory=ExecutorSettings)
     recover: Recovery | None = None
+    on_lease: Callable[[float], None] | None = None
+    """Of who has a lease: called as often as it is renewed, with its end (`time.monotonic`), for whoever ends
+    what runs should this process not come to do it."""
 
     def __post_init__(self) -> None:
         self.instance = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
@@ -149,6 +154,11 @@ class Executor:
                     self._start(number, entry)
                 case CancelWork(number):
                     self._cancel(*self._works[number])
+                case HurryWork(number, within_s):
+                    self._hurry(self._works[number][1], within_s)
+                case Leased(until):
+                    if self.on_lease is not None:
+                        self.on_lease(until)
                 case ResizeWork(number, entry, resized):
                     self._resize(number, entry, resized=resized)
                 case Reported(number, in_log):
@@ -227,6 +237,15 @@ class Executor:
         for resizing in work.resizing:
             resizing.cancel()
         task.cancel()
+
+    def _hurry(self, work: Work, within_s: float) -> None:
+        if work.on_lease_end is None:
+            return
+        try:
+            work.on_lease_end(within_s)
+        except Exception:
+            # It is cancelled all the same.
+            log.exception("on_lease_end failed", job=work.entry.job, attempt=work.entry.attempt)
 
     def _work_ended(self, number: int, task: asyncio.Task[Outcome]) -> None:
         _, work = self._works.pop(number)

@@ -58,6 +58,9 @@ class Work:
     Coroutines are awaited one after the other, and cancelled with `run`. If it raises, the attempt has
     failed, and `run` is cancelled.
     """
+    on_lease_end: Callable[[float], None] | None = None
+    """Called, before `run` is cancelled, when this executor's lease ends: all must have ended within so many
+    seconds, since the job may then be given to others. It may come while `run` stops already."""
     resizing: set[asyncio.Task[None]] = field(default_factory=set, repr=False)
     turns: asyncio.Lock = field(default_factory=asyncio.Lock, repr=False)
     failure: Exception | None = None

@@ -154,7 +154,7 @@ def test_job_events_are_described() -> None:
     """The table of job events has every event with every field."""
     rows = (DOCS / "jobs.md").read_text().splitlines()
     for kind in (k for k in vars(job).values() if isinstance(k, type) and issubclass(k, job.JobEvent)):
-        if kind.__name__ in ("JobEvent", "Seen", "Lost"):
+        if kind.__name__ in ("JobEvent", "Seen", "Lost", "Away"):
             continue
         row = next((r for r in rows if r.startswith(f"| `{kind.__name__}` |")), "")
         for field in msgspec.structs.fields(kind):

@@ -61,3 +61,18 @@ def test_of_very_many_lost_agents_the_latest_are_shown():
     assert len(list(keys(world, "Agent"))) == MAX_LOST + 1
     assert agent(world, "there")["phase"] == "Ready"
     assert [gone.key for gone in world.changes.gone_since("Agent", 0)] == ["a0", "a1"]
+
+
+def test_who_is_away_is_shown_with_what_becomes_of_its_jobs():
+    """Since when it was said first: another leader may say it again. Back, it is not away any more."""
+    world = World()
+    away = {"message": "no heartbeat", "onLoss": {"policy": "Requeue", "afterS": 60}}
+    world.fold([said(1, "a", "Seen", {}), said(2, "a", "Away", away), said(3, "a", "Away", away)])
+    status = agent(world, "a")
+    assert (status["phase"], status["message"]) == ("Away", "no heartbeat")
+    assert status["onLoss"] == {"policy": "Requeue", "afterSeconds": 60}
+    assert world.cell.presence["agent/a"].since == 2
+    world.fold([said(4, "a", "Away", {"onLoss": {"policy": "Wait"}})])
+    assert agent(world, "a")["onLoss"] == {"policy": "Wait"}
+    world.fold([said(5, "a", "Seen", {})])
+    assert (agent(world, "a")["phase"], "onLoss" in agent(world, "a")) == ("Ready", False)

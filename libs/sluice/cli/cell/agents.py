@@ -7,6 +7,7 @@ import msgspec
 
 from sluice.api.errors import UNREADABLE
 from sluice.cli.kit.table import Object
+from sluice.events.job import OnLoss
 from sluice.log.errors import EventLogError
 from sluice.log.nats import jetstream_api
 from sluice.protocol.dispatch import Heartbeat, key_token
@@ -21,7 +22,7 @@ _DECODER = msgspec.json.Decoder(Heartbeat)
 
 
 async def add_heartbeats(api: Api, items: Sequence[Object]) -> None:
-    """Put flavors, host and capacity of each Agent among *items* that is there into its `status`.
+    """Put flavors, host, capacity and `onLoss` of each Agent among *items* that is there into its `status`.
 
     Without a heartbeat to read, `flavors` is missing: nobody knows.
     """
@@ -32,8 +33,16 @@ async def add_heartbeats(api: Api, items: Sequence[Object]) -> None:
             status = obj.setdefault("status", {})
             if beat is not None:
                 status |= {"flavors": list(beat.flavors), "host": beat.host, "capacity": beat.capacity}
+                status |= {"heartbeat": True, "lease": beat.lease}
+                if beat.on_loss is not None:
+                    status["onLoss"] = on_loss(beat.on_loss)
             elif not status.get("flavors"):
                 status.pop("flavors", None)
+
+
+def on_loss(wish: OnLoss) -> Object:
+    """Return what is to become of an agent's jobs as `status.onLoss` has it."""
+    return {"policy": wish.policy} | ({"afterSeconds": wish.after_s} if wish.policy == "Requeue" else {})
 
 
 async def _beat(api: Api, obj: Object) -> Heartbeat | None:

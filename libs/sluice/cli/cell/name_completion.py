@@ -45,6 +45,7 @@ def complete_kind(kind: str) -> Complete:
     return complete
 
 
+complete_agents = complete_kind("Agent")
 complete_checks = complete_kind("AdmissionCheck")
 complete_jobs = complete_kind("Job")
 complete_namespaces = complete_kind("Namespace")

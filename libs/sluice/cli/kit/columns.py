@@ -303,6 +303,14 @@ def flavor_names(obj: Object) -> str:
 # Agents
 
 
+def agent_on_loss(obj: Object) -> str:
+    """Return what becomes of an agent's jobs if it is away: `Wait`, `Requeue`, `Requeue 60s`."""
+    after_s = dig(obj, "status", "onLoss", "afterSeconds", default=None)
+    policy = dig(obj, "status", "onLoss", "policy", default="Requeue")
+    lease = " (lease)" if dig(obj, "status", "lease", default=False) else ""
+    return f"{policy}{'' if after_s is None else f' {after_s:g}s'}{lease}"
+
+
 def agent_flavors(obj: Object) -> str:
     """Return the flavors that an agent serves, `<any>` if all, `<unknown>` if nobody knows."""
     found = dig(obj, "status", "flavors", default=None)

@@ -277,6 +277,7 @@ RESOURCES: tuple[Resource, ...] = (
             Column("FLAVORS", columns.agent_flavors),
             Column("JOBS", text_at("status", "jobs", default="")),
             Column("HOST", text_at("status", "host", default=""), wide=True),
+            Column("ON LOSS", columns.agent_on_loss),
             Column("SINCE", lambda obj: age(dig(obj, "status", "since", default=None), time.time())),
             Column("MESSAGE", text_at("status", "message"), wide=True),
         ),

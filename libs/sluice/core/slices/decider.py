@@ -43,7 +43,7 @@ class SliceAggregator:
     reads: ClassVar[frozenset[str]] = frozenset(
         {"job.>", "presence.agent.*", "config", "scheduler", "checks", "variants"}
     )
-    state_version: ClassVar[int] = 13
+    state_version: ClassVar[int] = 14
 
     initial = staticmethod(State)
 

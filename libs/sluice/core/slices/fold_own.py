@@ -161,7 +161,7 @@ def _claimed(state: State, event: slices.JobClaimed, _seq: int, _at: Micros) -> 
     inbound = state.answered(event.cause)
     job = state.jobs.get(event.job)
     if job is not None:
-        state.set_executor(job, event.executor)
+        state.set_executor(job, event.executor, event.on_loss)
         _note_heard(job, inbound)
 
 
@@ -296,17 +296,24 @@ def _executor_seen(state: State, event: slices.ExecutorSeen, _seq: int, _at: Mic
     _presence_answered(state, event.cause)
     state.executors.pop(event.executor, None)
     state.executors[event.executor] = True
+    state.away.pop(event.executor, None)
 
 
 def _executor_lost(state: State, event: slices.ExecutorLost, _seq: int, _at: Micros) -> None:
     _presence_answered(state, event.cause)
     executors = state.executors
+    state.away.pop(event.executor, None)
     executors.pop(event.executor, None)
     executors[event.executor] = False
     if len(executors) > MAX_LOST:
         oldest = next((name for name, present in executors.items() if not present), None)
         if oldest is not None:
             del executors[oldest]
+
+
+def _executor_away(state: State, event: slices.ExecutorAway, _seq: int, _at: Micros) -> None:
+    _presence_answered(state, event.cause)
+    state.away[event.executor] = None
 
 
 OWN_FOLDS: dict[type[Event], Handler] = {
@@ -325,5 +332,6 @@ OWN_FOLDS: dict[type[Event], Handler] = {
     slices.Rejected: _rejected,
     slices.InputsIgnored: _ignored,
     slices.ExecutorSeen: _executor_seen,
+    slices.ExecutorAway: _executor_away,
     slices.ExecutorLost: _executor_lost,
 }

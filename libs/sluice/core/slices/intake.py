@@ -125,14 +125,14 @@ def _decoded(event: CloudEvent, subject: str) -> LifecycleInput | ExecutorInput 
 
 @dataclass(slots=True)
 class Presence:
-    """A Seen or Lost message about an agent."""
+    """A Seen, Lost or Away message about an agent."""
 
     seq: int
     subject: str
     payload: bytes
     executor: str = ""
     event_type: str = ""
-    data: job.Seen | job.Lost | None = None
+    data: job.Seen | job.Lost | job.Away | None = None
     errors: Sequence[FieldError] = ()
 
 

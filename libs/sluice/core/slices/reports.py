@@ -72,7 +72,13 @@ def _pods_ready(job: Job, inbound: Inbound, data: JobPodsReady) -> Events:
     events: list[Event] = []
     if data.executor and not job.executor:
         events.append(
-            slices.JobClaimed(cause=inbound.seq, job=job.key, attempt=job.attempt, executor=data.executor)
+            slices.JobClaimed(
+                cause=inbound.seq,
+                job=job.key,
+                attempt=job.attempt,
+                executor=data.executor,
+                on_loss=data.on_loss,
+            )
         )
     if data.ready != job.pods_ready and job.phase is Phase.RUNNING:
         events.append(slices.WorkloadPodsReady(cause=inbound.seq, workload=job.record.key, ready=data.ready))

@@ -10,6 +10,7 @@ from sluice.api.core_v1 import LimitRangeSpec
 from sluice.core.workload.pod_resources import Amounts
 from sluice.events.base import JobKey, Micros, WorkloadKey
 from sluice.events.envelope import Message
+from sluice.events.job import OnLoss
 
 from .intake import inbound, presence
 from .lazy_manifest import read_all_manifests
@@ -22,8 +23,9 @@ Kept = tuple[int, Micros, str, bytes]
 class Snapshot(msgspec.Struct, frozen=True, array_like=True):
     jobs: list[Job]
     finished: list[Finished]
-    claimed: list[tuple[str, list[JobKey]]]
+    claimed: list[tuple[str, list[tuple[JobKey, OnLoss | None]]]]
     executors: list[tuple[str, bool]]
+    away: list[str]
     expiry: list[tuple[Micros, JobKey]]
     aging: list[tuple[WorkloadKey, JobKey, Micros]]
     priorities: dict[str, int]
@@ -50,8 +52,9 @@ def dump(state: State) -> bytes:
         Snapshot(
             jobs=list(state.jobs.values()),
             finished=list(state.finished.values()),
-            claimed=[(executor, list(jobs)) for executor, jobs in state.claimed.items()],
+            claimed=[(executor, list(jobs.items())) for executor, jobs in state.claimed.items()],
             executors=list(state.executors.items()),
+            away=list(state.away),
             expiry=sorted(state.expiry),
             aging=[(key, job, at) for key, (job, at) in state.aging.items()],
             priorities=dict(sorted(state.priorities.items())),
@@ -96,8 +99,9 @@ def load(data: bytes) -> State:
             if record is not None
         },
         replaced={key: job for job in found.jobs for key in job.history},
-        claimed={executor: dict.fromkeys(jobs) for executor, jobs in found.claimed},
+        claimed={executor: dict(jobs) for executor, jobs in found.claimed},
         executors=dict(found.executors),
+        away=dict.fromkeys(found.away),
         expiry=found.expiry,
         aging={key: (job, at) for key, job, at in found.aging},
         priorities=found.priorities,

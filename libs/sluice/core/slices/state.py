@@ -15,6 +15,7 @@ from sluice.core.workload.additions import Additions
 from sluice.core.workload.limit_ranges import Rules
 from sluice.core.workload.pod_resources import Amounts
 from sluice.events.base import JobKey, Micros, PodSet, PodSetAssignment, WorkloadKey
+from sluice.events.job import OnLoss
 from sluice.events.slices import WorkloadRecord
 from sluice.protocol.dispatch import DispatchPodSet
 
@@ -186,10 +187,12 @@ class State:
     """Slices in the history of live jobs. Derived, never dumped."""
     aging: dict[WorkloadKey, tuple[JobKey, Micros]] = field(default_factory=dict)
     """Slices that were replaced -> their job, and when; oldest first, those of finished jobs too (WS8)."""
-    claimed: dict[str, dict[JobKey, None]] = field(default_factory=dict)
-    """Executor -> jobs whose open attempt it has."""
+    claimed: dict[str, dict[JobKey, OnLoss | None]] = field(default_factory=dict)
+    """Executor -> jobs whose open attempt it has, and what is to become of that if it is away."""
     executors: dict[str, bool] = field(default_factory=dict)
-    """Agents that were seen -> whether they are there."""
+    """Agents that were seen -> whether they are there, or at least not lost."""
+    away: dict[str, None] = field(default_factory=dict)
+    """Agents that are away, and keep their attempts for now."""
     expiry: list[tuple[Micros, JobKey]] = field(default_factory=list)
     """Heap of finished jobs with a time to live of their own; entries of others are skipped."""
     priorities: dict[str, int] = field(default_factory=dict)
@@ -254,7 +257,7 @@ class State:
             if job.todo is Todo.NONE:
                 self.todo.pop(job.key, None)
 
-    def set_executor(self, job: Job, executor: str) -> None:
+    def set_executor(self, job: Job, executor: str, on_loss: OnLoss | None = None) -> None:
         """Note who runs the job; '' when nobody does."""
         if job.executor == executor:
             return
@@ -265,7 +268,7 @@ class State:
                 del self.claimed[job.executor]
         job.executor = executor
         if executor:
-            self.claimed.setdefault(executor, {})[job.key] = None
+            self.claimed.setdefault(executor, {})[job.key] = on_loss
 
     def receive(self, key: JobKey, inbound: Inbound) -> None:
         """Put a message into the inbox."""

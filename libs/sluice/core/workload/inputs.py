@@ -15,7 +15,7 @@ from sluice.api.errors import UNREADABLE, FieldError, invalid, not_supported, to
 from sluice.core.naming import is_name
 from sluice.events.codec import CloudEvent, decode_message, field_errors
 from sluice.events.envelope import Message
-from sluice.events.job import JobEvent, Lost, Seen
+from sluice.events.job import Away, JobEvent, Lost, Seen
 from sluice.protocol.subjects import token
 
 MAX_BYTES = 1024 * 1024
@@ -25,10 +25,11 @@ MAX_DEPTH = 64
 MAX_ERRORS = 16
 MAX_TEXT = 512
 
-_PRESENCE: dict[str, Callable[[Any], JobEvent]] = {
-    kind.__name__: msgspec.json.Decoder(kind).decode for kind in (Seen, Lost)
+_PRESENCE: dict[str, dict[str, Callable[[Any], JobEvent]]] = {
+    what: {kind.__name__: msgspec.json.Decoder(kind).decode for kind in kinds}
+    for what, kinds in {"agent": (Seen, Lost, Away), "controller": (Seen, Lost)}.items()
 }
-"""Decoders of what comes on `presence.>`."""
+"""Decoders of what comes on `presence.<what>.*`."""
 
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"?', re.DOTALL)
 
@@ -74,7 +75,7 @@ class Heard(NamedTuple):
 
     name: str = ""
     event_type: str = ""
-    data: Seen | Lost | None = None
+    data: Seen | Lost | Away | None = None
     errors: Errors = ()
 
 
@@ -90,7 +91,7 @@ def heard(message: Message, what: str) -> Heard:
     if isinstance(event, tuple):
         return Heard(errors=event)
     event_type = short(event.type)
-    data = decoded(event, _PRESENCE)
+    data = decoded(event, _PRESENCE[what])
     if isinstance(data, tuple):
         return Heard(name, event_type, errors=bounded(data))
     if isinstance(data, Seen) and not is_name(name):

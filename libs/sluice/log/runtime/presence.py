@@ -12,13 +12,13 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
-import msgspec
 import structlog
 
 from sluice.core.naming import is_name
 from sluice.events.codec import encode_message
+from sluice.events.job import Away, JobEvent, Lost, OnLoss, Seen
 from sluice.log.errors import EventLogError, NoStreamError
 from sluice.log.nats import jetstream_api as api
 from sluice.log.nats.jetstream import JetStreamLog
@@ -53,13 +53,37 @@ class Known[S](Protocol):
     def expected(self, state: S) -> Iterable[str]:
         """Return those that must be said to be lost when they have no heartbeat."""
 
+    def away(self, state: S, name: str) -> bool:
+        """Tell whether the log says that it is away, and keeps what it has."""
+
+    def on_loss(self, state: S, name: str) -> OnLoss | None:
+        """Return what it has asked for, should it have no heartbeat; None: nothing of its own."""
+
+
+class Absence(NamedTuple):
+    """Somebody who is expected and has no heartbeat; times are monotonic, in seconds."""
+
+    since: float
+    """When that was first seen."""
+    due: float
+    """When it counts as lost, unless it has asked for something else."""
+
+    def follows(self, wish: OnLoss | None, now: float) -> str:
+        """Return what it is to be called now: "" (nothing new), "Away" or "Lost"."""
+        if wish is None:
+            return "Lost" if now >= self.due else ""
+        if wish.policy == "Requeue" and now >= self.since + wish.after_s:
+            return "Lost"
+        return "Away" if now >= self.due else ""
+
 
 class PresenceWatcher[S](Hooks[S]):
     """Watches the heartbeats of one *kind* ("agent") while this replica leads.
 
     They are looked at every *poll_s* seconds. An expired one must stay away for *lost_after_s* more, which
     covers those that only have to find a restarted server again. Who is expected and not known as there, such
-    as an agent that takes a job before its first heartbeat, has *FIRST_BEAT_S* besides.
+    as an agent that takes a job before its first heartbeat, has *FIRST_BEAT_S* besides. Who has asked for
+    something else with its claims (`OnLoss`) is said to be away then, and lost when it has asked for that.
     """
 
     def __init__(
@@ -71,8 +95,8 @@ class PresenceWatcher[S](Hooks[S]):
         """The log to read and to write; set it before the service runs."""
         self._state: S | None = None
         self._task: asyncio.Task[None] | None = None
-        self._absent: dict[str, float] = {}
-        """Who is expected and has no heartbeat -> when it counts as lost."""
+        self._absent: dict[str, Absence] = {}
+        """Who is expected and has no heartbeat."""
         self._told: dict[tuple[str, str], float] = {}
         self._rubbish: dict[str, float] = {}
         """Names whose value is no heartbeat -> when that was read."""
@@ -123,10 +147,10 @@ class PresenceWatcher[S](Hooks[S]):
                 await self._tell(name, "Seen", now)
             else:
                 self._rubbish[name] = now
-        for name in [name for name, what in found if what == "Lost"]:
+        for name, what in found:
             # What the server lists at once is bounded, and anybody may make the list long.
-            if await self._value(name) is None:
-                await self._tell(name, "Lost", now)
+            if what != "Seen" and await self._value(name) is None:
+                await self._tell(name, what, now)
 
     def to_read(self, came: Collection[str], now: float) -> list[str]:
         """Return whose heartbeats are to be read now: those never read first, rubbish seldom."""
@@ -146,15 +170,22 @@ class PresenceWatcher[S](Hooks[S]):
         return None if found is None or not found.payload else found.payload
 
     def compared(self, state: S, there: Collection[str], now: float) -> list[tuple[str, str]]:
-        """Return who came ("Seen") and who is gone ("Lost"), by heartbeats looked at *now* (monotonic, s)."""
-        absent = [name for name in self.known.expected(state) if name not in there]
+        """Return who came ("Seen"), is "Away" or gone ("Lost"), by heartbeats of *now* (monotonic, s)."""
+        known = self.known
+        absent = [name for name in known.expected(state) if name not in there]
         # Of who is back, expected no more or said to be lost nothing is left: the next time begins anew.
-        self._absent = {name: self._absent.get(name) or now + self._grace_s(state, name) for name in absent}
-        came = [(name, "Seen") for name in there if not self.known.present(state, name)]
-        lost = [name for name in absent if now >= self._absent[name]]
-        for name in lost:
-            del self._absent[name]
-        return came + [(name, "Lost") for name in lost]
+        self._absent = {
+            name: self._absent.get(name) or Absence(now, now + self._grace_s(state, name)) for name in absent
+        }
+        came = [name for name in there if not known.present(state, name) or known.away(state, name)]
+        found = [(name, "Seen") for name in came]
+        for name in absent:
+            what = self._absent[name].follows(known.on_loss(state, name), now)
+            if what == "Lost":
+                del self._absent[name]
+            if what == "Lost" or (what == "Away" and not known.away(state, name)):
+                found.append((name, what))
+        return found
 
     def _grace_s(self, state: S, name: str) -> float:
         return self.lost_after_s + (0.0 if self.known.present(state, name) else FIRST_BEAT_S)
@@ -163,7 +194,9 @@ class PresenceWatcher[S](Hooks[S]):
         assert self.target is not None
         if now - self._told.get((name, what), -REPEAT_S) < REPEAT_S:
             return
-        self._told.pop((name, "Lost" if what == "Seen" else "Seen"), None)
+        for other in ("Seen", "Away", "Lost"):
+            if other != what:
+                self._told.pop((name, other), None)
         at = time.time_ns() // 1000
         message_id = f"{what}-{self.kind}-{token(name)}-{at}"
         payload = encode_message(
@@ -172,17 +205,36 @@ class PresenceWatcher[S](Hooks[S]):
             event_type=what,
             subject=name,
             at=at,
-            data=msgspec.Raw(b"{}"),
+            data=self._data(name, what),
         )
         log.info("presence", kind=self.kind, name=name, presence=what)
         await self.target.append(presence_suffix(self.kind, name), payload, msg_id=message_id)
         self._told[(name, what)] = now
+
+    def _data(self, name: str, what: str) -> JobEvent:
+        if what != "Away":
+            return Seen() if what == "Seen" else Lost()
+        wish = None if self._state is None else self.known.on_loss(self._state, name)
+        return Away(message=what_follows(wish), on_loss=wish)
 
     async def drain(self) -> None:
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
+
+
+def what_follows(wish: OnLoss | None) -> str:
+    """Return, for people, what becomes of the jobs of somebody who is away.
+
+    >>> what_follows(OnLoss(policy="Wait"))
+    'no heartbeat; its jobs stay with it until it is back'
+    >>> what_follows(OnLoss(after_s=60))
+    'no heartbeat; its jobs are queued again when it was missing for 60 s'
+    """
+    if wish is None or wish.policy == "Wait":
+        return "no heartbeat; its jobs stay with it until it is back"
+    return f"no heartbeat; its jobs are queued again when it was missing for {wish.after_s:g} s"
 
 
 def names_of(keys: Mapping[str, int], prefix: str) -> dict[str, int]:

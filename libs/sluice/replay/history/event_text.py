@@ -223,6 +223,7 @@ _TEXTS: dict[str, Callable[[Fields], str]] = {
     "ControllerLost": lambda _: "its heartbeat has stopped",
     "AdmissionCheckStatusChanged": lambda e: _status(e),
     "BlockedOnPreemptionGates": lambda e: _said(e, "message") or "its preemption gate is closed",
+    "ExecutorAway": lambda _: "it has no heartbeat, and keeps its jobs for now",
     "ExecutorLost": lambda _: "it has no heartbeat",
     "ExecutorSeen": lambda _: "it is there",
     "FlavorScanAdvanced": lambda _: "the next attempt goes on behind the flavors tried",

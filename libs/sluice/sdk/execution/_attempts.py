@@ -56,6 +56,17 @@ class Attempts:
             if attempt.stage is Stage.WORK:
                 self._desk.do(actions.CancelWork(attempt.work))
 
+    def give_up(self, within_s: float, why: str) -> None:
+        """End everything within so many seconds, whatever is wanted: it may be begun elsewhere then."""
+        for attempt in list(self._book.attempts.values()):
+            if attempt.stage in (Stage.RECOVER, Stage.REPORT, Stage.CLOSE):
+                continue
+            if attempt.stage is Stage.WORK:
+                self._desk.do(actions.HurryWork(attempt.work, within_s))
+            if not attempt.ending:
+                attempt.why = why
+                self.end(attempt, "stop")
+
     def resize(self, attempt: Attempt, entry: DispatchEntry) -> None:
         """Hand on other counts of the same attempt (WS7)."""
         before = attempt.entry
@@ -218,7 +229,13 @@ class Attempts:
             self._conclude(attempt, None)
             return
         entry, who = attempt.entry, self._book.who
-        data = JobPodsReady(attempt=entry.attempt, uid=entry.uid, executor=who.name, ready=False)
+        data = JobPodsReady(
+            attempt=entry.attempt,
+            uid=entry.uid,
+            executor=who.name,
+            ready=False,
+            on_loss=self._book.settings.wish,
+        )
         name = claim_id(entry.uid, entry.attempt, who.instance)
         self._desk.ask(
             actions.Publish(entry.job, data, name, attempt.after), partial(self._announced, attempt)
@@ -243,7 +260,7 @@ class Attempts:
                 self._desk.later(AGAIN_S, partial(self._look, attempt))
 
     def _begin(self, attempt: Attempt) -> None:
-        if attempt.ending or attempt.entry.state == "Suspended":
+        if attempt.ending or attempt.entry.state == "Suspended" or not self._book.leased:
             self._conclude(attempt, None)
             return
         attempt.stage, attempt.work = Stage.WORK, self._desk.number()
@@ -273,7 +290,7 @@ class Attempts:
         if outcome is not None:
             data = finished(outcome, entry.uid, entry.attempt, who.name)
         else:
-            message = f'Executor "{who.name}" was shut down' if self._book.ending else ""
+            message = f'Executor "{who.name}" was shut down' if self._book.ending else attempt.why
             data = JobStopped(attempt=entry.attempt, uid=entry.uid, executor=who.name, message=message)
         name = f"{entry.uid}-{entry.attempt}-end"
         if attempt.announced:

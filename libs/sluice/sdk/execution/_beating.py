@@ -1,6 +1,7 @@
 """The heartbeat: by it others see that this executor is there, and it sees whether its name is its own."""
 
 from collections.abc import Callable
+from functools import partial
 
 import structlog
 
@@ -9,6 +10,7 @@ from sluice.protocol.dispatch import Heartbeat
 from . import actions
 from ._book import Book
 from ._desk import Desk
+from ._lease import Lease
 
 FIRST_AGAIN_S = 0.2
 
@@ -18,7 +20,7 @@ log = structlog.get_logger("sluice.sdk.executor")
 class Heart:
     """*on_first*: the first beat was taken. *on_away*: others may have thought this process dead.
 
-    *on_duplicate*: another process, of that instance, has taken over the name.
+    *on_duplicate*: another process, of that instance, has taken over the name. Each beat renews the *lease*.
     """
 
     def __init__(
@@ -28,8 +30,9 @@ class Heart:
         on_first: Callable[[], None],
         on_away: Callable[[], None],
         on_duplicate: Callable[[str], None],
+        lease: Lease,
     ) -> None:
-        self._desk, self._book = desk, book
+        self._desk, self._book, self._lease = desk, book, lease
         self._on_first, self._on_away, self._on_duplicate = on_first, on_away, on_duplicate
         self._revision: int | None = None
         self._at: float | None = None
@@ -50,13 +53,17 @@ class Heart:
             flavors=tuple(settings.flavors),
             capacity=settings.capacity,
             jobs=len(self._book.attempts),
+            on_loss=settings.wish,
+            lease=settings.lease,
         )
-        self._desk.ask(actions.PutHeartbeat(value, self._revision, settings.ttl_s), self._put)
+        request = actions.PutHeartbeat(value, self._revision, settings.ttl_s)
+        self._desk.ask(request, partial(self._put, self._desk.now))
 
-    def _put(self, answer: actions.Answer) -> None:
+    def _put(self, sent: float, answer: actions.Answer) -> None:
         match answer:
             case actions.Stored(revision):
                 self._revision = revision
+                self._lease.renew(sent)
                 self._taken()
             case actions.Refused():
                 self._desk.ask(actions.GetHeartbeat(), self._found)

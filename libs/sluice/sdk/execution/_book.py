@@ -3,11 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Literal
 
 from sluice.events.base import JobKey
+from sluice.events.job import OnLoss
 from sluice.protocol.dispatch import Claim, DispatchEntry, claim_key
 
 from ._ownership import Owner
+
+LEASE_S = 8.0
+"""How long a lease lasts, unless the executor has a time of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +32,36 @@ class ExecutorSettings:
     namespaces: Sequence[str] = ()
     check_s: float = 10.0
     """How often what runs is compared with what should run, beside following the changes."""
+    on_loss: Literal["Requeue", "Wait"] = "Requeue"
+    """What becomes of jobs while this executor is away: queued again, or they wait until it is back."""
+    requeue_after_s: float | None = None
+    """Of Requeue: how long the heartbeat must have been missing; by default what the cell has, 3 s."""
+    lease: bool = False
+    """End what runs, by itself, before it is queued again because nobody hears of this executor."""
+    stop_s: float = 3.0
+    """How long before that `run` is cancelled: it must have ended everything by then."""
+
+    def __post_init__(self) -> None:
+        if self.on_loss == "Wait" and (self.lease or self.requeue_after_s is not None):
+            raise ValueError(
+                "on_loss Wait: nothing is queued again, so there is no lease and no requeue_after_s"
+            )
+        least = self.stop_s + 2 * self.heartbeat_s
+        if self.lease and self.lasts_s < least:
+            raise ValueError(f"requeue_after_s {self.lasts_s:g}: with a lease it must be at least {least:g}")
+
+    @property
+    def lasts_s(self) -> float:
+        """How long a lease lasts from a heartbeat on."""
+        return LEASE_S if self.requeue_after_s is None else self.requeue_after_s
+
+    @property
+    def wish(self) -> OnLoss | None:
+        """What is said with each claim."""
+        if self.on_loss == "Wait":
+            return OnLoss(policy="Wait")
+        own = self.lease or self.requeue_after_s is not None
+        return OnLoss(after_s=self.lasts_s) if own else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +112,8 @@ class Attempt:
     work: int = 0
     given: DispatchEntry | None = None
     """What the work was given."""
+    why: str = ""
+    """Why this executor has stopped it by itself."""
 
     @property
     def key(self) -> str:
@@ -98,6 +135,8 @@ class Book:
     used: int = 0
     """Pods of all attempts."""
     ending: str = ""
+    leased: bool = True
+    """Whether anything may run here: not if it could be queued again unheard of."""
 
     def mine(self, state: str = "Active") -> Claim:
         done = state == "Done"

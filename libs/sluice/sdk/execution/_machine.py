@@ -18,6 +18,7 @@ from ._attempts import Attempts
 from ._beating import Heart
 from ._book import Attempt, Book, ExecutorSettings, Identity, pods_of, same
 from ._desk import Desk
+from ._lease import Lease
 from ._outcome import Outcome
 from ._reports import Reports
 from ._settling import Settling
@@ -39,7 +40,10 @@ class Machine:
             self._desk, self.book, self._reports, self._settling, self._told, self._left
         )
         self._watch = Watch(self._desk, self.book, self._attempts, self._told, self._consider)
-        self._heart = Heart(self._desk, self.book, self._beats, self._watch.compare, self._replaced_by)
+        self._lease = Lease(self._desk, self.book, self._lease_ends)
+        self._heart = Heart(
+            self._desk, self.book, self._beats, self._watch.compare, self._replaced_by, self._lease
+        )
         self._begun = self._retiring = False
         self._duplicate = ""
         self._filling: deque[JobKey] | None = None
@@ -60,7 +64,7 @@ class Machine:
 
     def begin(self, now: float) -> list[Action]:
         """Take over one's own name, settle what an earlier life left, and then follow dispatch."""
-        self._desk.at(now)
+        self._at(now)
         self._begun = True
         if self.book.ending:
             self._end_if_over()
@@ -70,7 +74,7 @@ class Machine:
 
     def dispatched(self, changes: Iterable[tuple[JobKey, DispatchEntry | None]], now: float) -> list[Action]:
         """What each of these jobs should be doing now. A deletion counts, silence does not."""
-        self._desk.at(now)
+        self._at(now)
         if not self.book.ending:
             for job, entry in changes:
                 self._told(job, entry)
@@ -78,40 +82,49 @@ class Machine:
 
     def answer(self, number: int, answer: Answer, now: float) -> list[Action]:
         """The answer to `Ask(number, ...)`."""
-        self._desk.at(now)
+        self._at(now)
         self._desk.answered(number, answer)
         return self._turn()
 
     def work_ended(self, work: int, outcome: Outcome | None, now: float) -> list[Action]:
         """What `StartWork` began has ended: with *outcome*, or because it was cancelled."""
         self._desk.at(now)
+        if self._lease.over and outcome is not None and not outcome.success:
+            # Ended for want of a lease, maybe by others that saw it: the job has not failed.
+            outcome = None
         self._attempts.work_ended(work, outcome)
+        self._lease.look()
         return self._turn()
 
     def report(self, job: JobKey, data: JobEvent, message_id: str, now: float) -> tuple[int, list[Action]]:
         """Publish what work says of its attempt; `Reported` with the number returned follows."""
-        self._desk.at(now)
+        self._at(now)
         number = self._desk.number()
         self._reports.say(job, data, message_id, lambda in_log: self._desk.do(Reported(number, in_log)))
         return number, self._turn()
 
     def tick(self, now: float) -> list[Action]:
         """It is `deadline`, or later."""
-        self._desk.at(now)
+        self._at(now)
         self._desk.ring()
         return self._turn()
 
     def stop(self, now: float) -> list[Action]:
         """End in order: what runs is stopped and reported, so that it runs elsewhere."""
-        self._desk.at(now)
+        self._at(now)
         self._end("stop")
         return self._turn()
 
     def abandon(self, now: float) -> list[Action]:
         """End what runs, and report nothing."""
-        self._desk.at(now)
+        self._at(now)
         self._end("abandon")
         return self._turn()
+
+    def _at(self, now: float) -> None:
+        """It is *now*: whatever has come in between, nothing goes on without a lease."""
+        self._desk.at(now)
+        self._lease.look()
 
     def _turn(self) -> list[Action]:
         """Start what fits, and return what is to be done."""
@@ -136,6 +149,11 @@ class Machine:
         if not self.book.ending:
             self._desk.do(Follow())
             self._watch.begin()
+
+    def _lease_ends(self, within_s: float) -> None:
+        settings = self.book.settings
+        why = f'Executor "{self.book.who.name}" could not report for {settings.lasts_s - settings.stop_s:g} s'
+        self._attempts.give_up(within_s, why)
 
     def _replaced_by(self, instance: str) -> None:
         self._duplicate = instance
@@ -206,6 +224,8 @@ class Machine:
 
     def _fill(self) -> None:
         """Take work that waits, as long as there is room; who is busier hesitates longer."""
+        if not self.book.leased:
+            return
         self._room = False
         if self.book.waiting:
             self._filling = deque(self.book.waiting)
@@ -232,8 +252,11 @@ class Machine:
 
     def _start(self, job: JobKey, entry: DispatchEntry) -> None:
         """Start after the hesitation, if nothing has come in between."""
-        if job in self.book.waiting and self.book.wanted.get(job) is entry and self._has_room(entry):
+        free = self.book.leased and self._has_room(entry)
+        if job in self.book.waiting and self.book.wanted.get(job) is entry and free:
             self._start_waiting(job, entry)
+        elif not self.book.leased:
+            self._room = True
         self._fill_on()
 
     def _start_waiting(self, job: JobKey, entry: DispatchEntry) -> None:

@@ -243,6 +243,19 @@ class CancelWork(_Struct, frozen=True):
     work: int
 
 
+class HurryWork(_Struct, frozen=True):
+    """What runs must have ended within so many seconds; it is cancelled, or will be at once."""
+
+    work: int
+    within_s: float
+
+
+class Leased(_Struct, frozen=True):
+    """Nobody else is given what runs here before *until*, by the clock of whoever tells the time."""
+
+    until: float
+
+
 class Reported(_Struct, frozen=True):
     """What was handed to `Machine.report` is in the log; or will not be, as the executor is about to end."""
 
@@ -256,4 +269,4 @@ class Ended(_Struct, frozen=True):
     duplicate: str = ""
 
 
-Action = Ask | Follow | StartWork | ResizeWork | CancelWork | Reported | Ended
+Action = Ask | Follow | StartWork | ResizeWork | CancelWork | HurryWork | Leased | Reported | Ended

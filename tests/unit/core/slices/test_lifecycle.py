@@ -4,11 +4,15 @@ from typing import Any
 
 import pytest
 
+from sluice.core.workload.inputs import heard
 from sluice.events.base import Event, JobKey
 from sluice.events.codec import encode_message
+from sluice.events.envelope import Message
+from sluice.events.job import Away, OnLoss
 from sluice.events.scheduler import Admitted, Evicted
 from sluice.events.slices import (
     InputsIgnored,
+    JobClaimed,
     JobResumed,
     JobSuspended,
     Rejected,
@@ -196,6 +200,33 @@ def test_lost_agent_ends_its_attempts(world: World) -> None:
     entry = world.dispatch("c")
     assert entry is not None
     assert entry.state == "Running"
+
+
+def test_who_is_away_keeps_its_attempts(world: World) -> None:
+    """Said of who has none, or twice, it changes nothing; back, it is seen again; lost, it is not away."""
+    world.agent("Seen", "x")
+    assert names(world.agent("Away", "x")) == ["InputsIgnored"]
+    running(world)
+    claim = {"attempt": 1, "executor": "x", "ready": False, "onLoss": {"policy": "Wait"}}
+    (claimed,) = world.job("JobPodsReady", claim)
+    assert isinstance(claimed, JobClaimed)
+    assert claimed.on_loss == OnLoss(policy="Wait")
+    assert names(world.agent("Away", "x")) == ["ExecutorAway"]
+    assert names(world.agent("Away", "x")) == ["InputsIgnored"]
+    assert world.state_of().executor == "x"
+    assert names(world.agent("Seen", "x")) == ["ExecutorSeen"]
+    assert names(world.agent("Seen", "x")) == ["InputsIgnored"]
+    world.agent("Away", "x")
+    assert names(world.agent("Lost", "x")) == ["WorkloadStopped", "ExecutorLost"]
+    assert not world.state.away
+    world.verify()
+
+
+def test_controllers_are_never_away() -> None:
+    """A message of that kind about one is none."""
+    away = encode_message(message_id="1", source="s", event_type="Away", subject="c", at=START, data=Away())
+    assert heard(Message(subject="presence.controller.c", payload=away), "controller").errors
+    assert not heard(Message(subject="presence.agent.c", payload=away), "agent").errors
 
 
 @pytest.mark.parametrize("stopping", [False, True])

@@ -115,12 +115,13 @@ actions: st.SearchStrategy[Action] = st.one_of(
         attempt=attempts,
         ready=st.booleans(),
         executor=st.sampled_from(["", "x", "y"]),
+        onLoss=st.sampled_from([None, {"policy": "Wait"}, {"afterS": 60}, {"afterS": -1}]),
     ),
     action("JobPodsReclaimable", jobs, attempt=attempts, pods=st.dictionaries(st.just("main"), counts)),
     action("JobStopped", jobs, attempt=attempts),
     action("JobFinished", jobs, attempt=attempts, success=st.booleans()),
     action(["JobDeleted", "wait", "deactivate", "check"], jobs),
-    action(["Seen", "Lost"], st.sampled_from(["x", "y"])),
+    action(["Seen", "Lost", "Away"], st.sampled_from(["x", "y"])),
     action(["reserve", "admit", "admit", "admit", "reserve-old"], jobs),
     action(["evict", "evict", "release"], jobs),
 )
@@ -152,7 +153,7 @@ def play(world: World, action: Action, *, settle: bool) -> None:
             world.put(CheckStateChanged(cause=1, workload=key, check="c", state="Ready"))
         case "wait":
             world.now += 600_000_000
-        case "Seen" | "Lost":
+        case "Seen" | "Lost" | "Away":
             world.message(f"presence.agent.{name}", what, data)
         case "JobSubmitted":
             world.message(f"job.default.{name}", what, manifest(name, **data))

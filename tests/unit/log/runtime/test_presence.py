@@ -1,6 +1,7 @@
 """Who counts as lost, and when: by the heartbeats, and by who holds jobs."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from sluice.core.deciders import DECIDERS
 from sluice.core.naming import is_name
 from sluice.core.slices.state import State
+from sluice.events.job import OnLoss
 from sluice.log.runtime.presence import FIRST_BEAT_S, READ_AT_ONCE, PresenceWatcher, names_of
 from sluice.protocol.checks import ControllerHeartbeat
 from sluice.protocol.dispatch import Heartbeat, key_token
@@ -33,8 +35,9 @@ def world() -> Iterator[World]:
     world.verify()
 
 
-def claim(world: World, attempt: int) -> None:
-    world.job("JobPodsReady", {"attempt": attempt, "executor": "x", "ready": False})
+def claim(world: World, attempt: int, on_loss: dict[str, Any] | None = None, job: str = "a") -> None:
+    said = {} if on_loss is None else {"onLoss": on_loss}
+    world.job("JobPodsReady", {"attempt": attempt, "executor": "x", "ready": False, **said}, job)
 
 
 def watcher() -> PresenceWatcher[State]:
@@ -92,6 +95,80 @@ def test_who_holds_nothing_and_was_never_seen_is_not_spoken_of(world: World) -> 
     tells(found, world, 100)
     world.job("JobFinished", {"attempt": 1, "executor": "x"})
     assert tells(found, world, 200) == []
+
+
+def asks(*wishes: dict[str, Any]) -> World:
+    """Return a world in which "x" is there, and has asked for that with each of its jobs."""
+    world = World()
+    world.agent("Seen", "x")
+    for number, wish in enumerate(wishes):
+        world.submit(f"j{number}")
+        world.admit(f"j{number}")
+        claim(world, 1, wish, f"j{number}")
+    return world
+
+
+def test_who_has_asked_for_a_time_of_its_own_is_away_before_it_is_lost() -> None:
+    """It is said to be away once, when others would be lost; its jobs go on elsewhere after its own time."""
+    world, found = asks({"afterS": 60}), watcher()
+    assert tells(found, world, 100) == []
+    assert tells(found, world, 100 + LOST_AFTER_S) == [("x", "Away")]
+    world.agent("Away", "x")
+    assert tells(found, world, 159.9) == []
+    assert world.state_of("j0").executor == "x"
+    assert tells(found, world, 160) == LOST
+    world.agent("Lost", "x")
+    assert world.state_of("j0").executor == ""
+    assert world.state.away == {}
+    world.verify()
+
+
+def test_a_shorter_time_counts_too() -> None:
+    world, found = asks({"afterS": 1}), watcher()
+    assert tells(found, world, 100) == []
+    assert tells(found, world, 101) == LOST
+
+
+def test_who_waits_is_never_lost_and_is_seen_when_it_is_back() -> None:
+    """Whoever leads: the log says that it is away."""
+    world, found = asks({"policy": "Wait"}), watcher()
+    assert tells(found, world, 100) == []
+    assert tells(found, world, 103) == [("x", "Away")]
+    world.agent("Away", "x")
+    assert tells(found, world, 1_000_000) == []
+    another = watcher()
+    assert tells(another, world, 5) == tells(another, world, 1_000_000) == []
+    assert tells(another, world, 1_000_001, "x") == [("x", "Seen")]
+    world.agent("Seen", "x")
+    assert tells(another, world, 1_000_002, "x") == []
+    assert world.state_of("j0").executor == "x"
+    world.verify()
+
+
+def test_the_most_patient_of_its_wishes_counts() -> None:
+    """Claims of earlier processes may have said something else."""
+    known = Agents()
+    assert known.on_loss(asks({"afterS": 9}, {"afterS": 30}).state, "x") == OnLoss(after_s=30)
+    assert known.on_loss(asks({"policy": "Wait"}, {"afterS": 30}).state, "x") == OnLoss(policy="Wait")
+    assert known.on_loss(asks().state, "x") is None
+
+
+def test_who_is_away_and_has_its_jobs_taken_is_lost() -> None:
+    """A person has ended them: nothing is left that could wait, whether it was ever seen or not."""
+    for world in (asks({"policy": "Wait"}), World()):
+        if not world.state.executors:
+            world.submit("j0")
+            world.admit("j0")
+            claim(world, 1, {"policy": "Wait"}, "j0")
+        found = watcher()
+        tells(found, world, 100)
+        assert tells(found, world, 110) == [("x", "Away")]
+        world.agent("Away", "x")
+        world.job("JobStopped", {"attempt": 1, "executor": "x"}, "j0")
+        assert tells(found, world, 111) == LOST
+        assert [type(event).__name__ for event in world.agent("Lost", "x")] == ["ExecutorLost"]
+        assert tells(found, world, 200) == []
+        world.verify()
 
 
 NAMES = st.text(min_size=1, max_size=80).filter(is_name)

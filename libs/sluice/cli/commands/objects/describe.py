@@ -1,5 +1,6 @@
 """`sluice describe`: everything about an object, for reading."""
 
+import time
 from collections.abc import Awaitable, Callable, Sequence
 
 import click
@@ -10,8 +11,9 @@ from sluice.cli.cell.client import Api, run
 from sluice.cli.cell.custom_kinds import with_registered
 from sluice.cli.cell.name_completion import complete_targets
 from sluice.cli.cell.selectors import all_namespaces_option, namespace_option, parse_targets, selector_option
-from sluice.cli.kit.columns import agent_flavors, dig, key, name, object_age
+from sluice.cli.kit.columns import agent_flavors, agent_on_loss, dig, key, name, object_age
 from sluice.cli.kit.describe_format import Lines, conditions, field, indented, mapping
+from sluice.cli.kit.durations import age
 from sluice.cli.kit.output import to_yaml
 from sluice.cli.kit.resources import Resource
 from sluice.cli.kit.terminal import echo
@@ -104,9 +106,16 @@ async def _agent(api: Api, obj: Object) -> Lines:
         field("Flavors", agent_flavors(obj).replace(",", ", ")),
         field("Host", dig(obj, "status", "host")),
         field("Capacity", f"{capacity} pods" if capacity else "<any number>"),
+        field("Since", _since(obj)),
+        field("On loss", agent_on_loss(obj)),
         field("Message", dig(obj, "status", "message")),
         field("Running", ", ".join(running) or "<none>"),
     ]
+
+
+def _since(obj: Object) -> str:
+    since = dig(obj, "status", "since", default=None)
+    return f"{since} ({age(since, time.time())} ago)" if since else ""
 
 
 async def _check(_: Api, obj: Object) -> Lines:

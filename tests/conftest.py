@@ -29,6 +29,14 @@ def _services_are_forks() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _no_console() -> Iterator[None]:
+    """Cells of tests run no console, a process more for each of them; those that are about it ask for one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SLUICE_UP_CONSOLE", "0")
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _nothing_unhandled() -> Iterator[None]:
     with unhandled.none_in_loop():

@@ -20,6 +20,7 @@ COMMANDS = {
     "up": Lazy("cell.up", "Run a cell", "Start a server, the services and agents on this machine"),
     "down": Lazy("cell.up", "Run a cell", "Stop what `up` started"),
     "status": Lazy("cell.status", "Run a cell", "Show services, agents, the log's position"),
+    "console": Lazy("cell.console", "Run a cell", "Look at the cell, or an exported log, in a browser"),
     "auth": Lazy("auth.auth", "Run a cell", "Say who may log in to a cell's server: keys, roles, TLS"),
     "demo": Lazy("demo.demo", "Run a cell", "Start a cell, feed it real jobs, show what happens"),
     "apply": Lazy("objects.apply", "Change it", "Create or change objects from manifests"),

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import yaml
 
+from sluice.console import openapi
 from sluice.events import job as job_events
 from sluice.events.base import Event
 from sluice.events.catalogue import VERSIONS, WRITERS
@@ -59,6 +60,7 @@ def files() -> dict[str, str]:
     )
     for name, asked in schema_api.examples().items():
         result[f"proto/golden/{schema_api.FAMILY}/{name}.json"] = _pretty(msgspec.json.encode(asked))
+    result["proto/console.openapi.json"] = _pretty(msgspec.json.encode(openapi.document()))
     family = schema_checks.FAMILY
     title = "Requests, verdicts and heartbeats of admission-check controllers"
     result[f"proto/schema/{family}.json"] = _schema_file(title, schema_checks.TYPES)

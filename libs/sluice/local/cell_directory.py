@@ -47,6 +47,8 @@ class CellState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     ready: bool = False
     processes: list[ProcessState] = []
     failure: str = ""
+    console: str = ""
+    """Where the console is in a browser; "" where it was not wanted."""
 
 
 class Place:

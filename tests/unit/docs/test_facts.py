@@ -16,6 +16,7 @@ from sluice.services.check_budget.config import Config as BudgetConfig
 from sluice.services.check_provisioning.config import Config as ProvisioningConfig
 from sluice.services.check_webhook.config import Config as WebhookConfig
 from sluice.services.common.decider import Nothing, Watching
+from sluice.services.console.config import Config as ConsoleConfig
 
 from .pages import PAGES, ROOT, blocks, name, prose
 
@@ -61,6 +62,7 @@ def test_variables_of_all_services_are_described() -> None:
         ("SCHEDULER_", Nothing, "configuration.md"),
         ("ADMISSION_CHECK_", Watching, "configuration.md"),
         ("API_", ApiConfig, "configuration.md"),
+        ("CONSOLE_", ConsoleConfig, "console.md"),
         ("CHECK_BUDGET_", BudgetConfig, "checks-shipped.md"),
         ("CHECK_WEBHOOK_", WebhookConfig, "checks-shipped.md"),
         ("CHECK_PROVISIONING_", ProvisioningConfig, "checks-shipped.md"),

@@ -1,7 +1,6 @@
 """Finds the cell, and asks its api service over NATS request/reply."""
 
 import asyncio
-import contextlib
 import os
 import secrets
 import time
@@ -144,18 +143,7 @@ class Api:
 
     async def answers(self, subject: str, first_s: float, silence_s: float) -> list[bytes]:
         """Return what all say that answer on *subject*: until *silence_s* long nobody has."""
-        inbox = f"_INBOX.{secrets.token_hex(8)}"
-        self.connection.write(b"SUB %s 2\r\n" % inbox.encode())
-        self.connection.publish(subject, b"", inbox)
-        found: list[bytes] = []
-        with contextlib.suppress(TimeoutError):
-            while True:
-                async with asyncio.timeout(silence_s if found else first_s):
-                    frame = await self._heard.get()
-                if frame.subject == inbox.encode():
-                    found.append(frame.payload)
-        self.connection.write(b"UNSUB 2\r\n")
-        return found
+        return await self.connection.gather(subject, self._heard, first_s, silence_s)
 
     async def apply(self, request: query.ApplyRequest) -> query.ChangeAnswer:
         """Apply objects; so many that they do not fit into one message go in several."""

@@ -5,8 +5,7 @@ import functools
 import gc
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from datetime import UTC, datetime, time, timedelta
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +15,19 @@ from sluice.cli.kit import durations
 from sluice.cli.kit.errors import EXIT_UNAVAILABLE, EXIT_USAGE, CliError
 from sluice.cli.kit.options import Decorator
 from sluice.cli.kit.settings import Settings
-from sluice.cli.kit.suggest import did_you_mean
 from sluice.cli.kit.terminal import echo
-from sluice.events.base import Micros
 from sluice.events.codec import CommitDecodeError
 from sluice.log.errors import EventLogError
 from sluice.log.fold import FoldError
 from sluice.protocol.subjects import job_of
 from sluice.replay.simulate.changes import ChangeError
 from sluice.replay.simulate.cluster_traces import TraceError
+from sluice.replay.source import moments
 from sluice.replay.source.errors import UnknownNameError, UnknownWorkloadError
-from sluice.replay.source.source import FileSource, LogFileError, Source, sequence_at
-from sluice.replay.source.time_travel import RangeError, check_range
+from sluice.replay.source.moments import MomentError, moment_of, time_of
+from sluice.replay.source.source import FileSource, LogFileError, Source
+from sluice.replay.source.suggest import did_you_mean
+from sluice.replay.source.time_travel import RangeError
 from sluice.retention.archive import Archive, ArchiveSource, cell_of
 from sluice.retention.stores import store_at
 
@@ -111,76 +111,17 @@ def _live(ctx: click.Context) -> Source:
 
 
 def sequence_of(source: Source, at: str | None) -> int:
-    """Return the sequence that `--at` means.
+    """Return the sequence that `--at` means, and say so where a file ends before it.
 
     Raises:
-        CliError: it means none.
+        RangeError, CliError: it means none.
     """
-    if not at:
-        return source.end
-    if at.isdigit():
-        seq = int(at)
-        check_range(source, seq)
-        return seq
-    moment = time_of(at, _latest(source))
-    seq = sequence_at(source, moment)
-    if not seq:
-        begin = durations.utc(moment_of(source, source.first))
-        where = f"; {source.earlier}" if source.earlier else ""
-        raise RangeError(f"{source.name} begins at {begin} UTC, after {at}{where}")
-    if seq == source.end and isinstance(source, FileSource) and moment_of(source, seq) < moment:
-        echo(f"note: the log ends at {durations.utc(moment_of(source, seq))} UTC, before {at}", err=True)
+    seq = moments.sequence_of(source, at)
+    if at and not at.isdigit() and seq == source.end and isinstance(source, FileSource):
+        end = moment_of(source, seq)
+        if end < time_of(at, end):
+            echo(f"note: the log ends at {durations.utc(end)} UTC, before {at}", err=True)
     return seq
-
-
-def moment_of(source: Source, seq: int) -> Micros:
-    """Return when the log took the message at *seq*, or the last one before it."""
-    for start in (seq, max(source.first, seq - 100), source.first):
-        found = [entry.at for entries in source.read(start, seq) for entry in entries]
-        if found:
-            return found[-1]
-    return 0
-
-
-def time_of(text: str, latest: Micros | None = None) -> Micros:
-    """Return a time as microseconds: ISO 8601, without an offset it is local, with Z it is UTC.
-
-    *latest*: what `now` is, `10m` goes back from, and `14:03` is the last one before.
-
-    Raises:
-        CliError: it is no time.
-    """
-    if latest is not None:
-        if text == "now":
-            return latest
-        with suppress(ValueError):
-            return latest - int(durations.parse(text) * 1_000_000)
-        with suppress(ValueError):
-            return _last_time_of_day(time.fromisoformat(text), latest)
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        short = ", 14:03 (the last one), 10m (ago) or now" if latest is not None else ""
-        raise CliError(
-            f"{text!r}: want a sequence like 4711, or a time like 2026-01-01T14:03:00Z{short}",
-            exit_code=EXIT_USAGE,
-        ) from None
-    return int(moment.timestamp() * 1_000_000)
-
-
-def _last_time_of_day(clock_time: time, latest: Micros) -> Micros:
-    day = datetime.fromtimestamp(latest / 1_000_000, clock_time.tzinfo)
-    found = datetime.combine(day.date(), clock_time)
-    if found.timestamp() * 1_000_000 > latest:
-        found -= timedelta(days=1)
-    return int(found.timestamp() * 1_000_000)
-
-
-def _latest(source: Source) -> Micros:
-    """Return what `now` means: of a file its end, as it may be of last year."""
-    if isinstance(source, FileSource):
-        return moment_of(source, source.end)
-    return int(datetime.now(UTC).timestamp() * 1_000_000)
 
 
 Show = Callable[[int], None]
@@ -241,7 +182,7 @@ def plain_errors() -> Iterator[None]:
         text = str(error)
         end = "" if text.endswith((".", "?", "!")) else "."
         raise CliError(f"{text}{end}{_near(error.word, list(error.known))}", exit_code=EXIT_USAGE) from None
-    except RangeError as error:
+    except (RangeError, MomentError) as error:
         raise CliError(str(error), exit_code=EXIT_USAGE) from None
     except (LogFileError, TraceError, FoldError, CommitDecodeError) as error:
         raise CliError(str(error)) from None

@@ -1,12 +1,12 @@
 """Ages and durations as kubectl prints them, and durations as people type them."""
 
-import re
 from datetime import UTC, datetime, tzinfo
 
-_MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400
+from sluice.replay.source.durations import parse
 
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+__all__ = ["age", "clock", "epoch", "human", "moment", "parse", "precise", "seconds_between", "utc"]
+
+_MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400
 
 
 def moment(at: int, pattern: str, zone: tzinfo | None = None) -> str:
@@ -66,21 +66,6 @@ def _two(s: int, major: int, major_unit: str, minor: int, minor_unit: str) -> st
 def precise(seconds: float) -> str:
     """Return a duration with a tenth of a second where that says something: `0.4s`, `12.3s`, `3m12s`."""
     return f"{max(seconds, 0.0):.1f}s" if seconds < 2 * _MINUTE else human(seconds)
-
-
-def parse(text: str) -> float:
-    """Return the seconds that *text* says: `90`, `1m30s`, `1.5h`, `250ms`.
-
-    Raises:
-        ValueError: no duration; the message names the expected form.
-    """
-    text = text.strip()
-    if re.fullmatch(r"\d+(\.\d+)?", text):
-        return float(text)
-    parts = _PART.findall(text)
-    if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise ValueError(f"{text!r} is no duration: want something like 90s, 1m30s or 2h")
-    return sum(float(number) * _UNITS[unit] for number, unit in parts)
 
 
 def seconds_between(earlier: str | None, later: str | None) -> float | None:

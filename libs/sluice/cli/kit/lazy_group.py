@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from .suggest import did_you_mean
+from sluice.replay.source.suggest import did_you_mean
 
 
 class Lazy(NamedTuple):

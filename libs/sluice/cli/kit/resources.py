@@ -3,11 +3,12 @@
 import time
 from dataclasses import dataclass, field
 
+from sluice.replay.source.suggest import did_you_mean
+
 from . import columns, columns_checks
 from .columns import condition, dig, is_true, text_at
 from .durations import age
 from .errors import CliError
-from .suggest import did_you_mean
 from .table import Column, Object
 
 KUEUE = "kueue.x-k8s.io/v1beta2"

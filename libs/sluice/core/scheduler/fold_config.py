@@ -5,7 +5,7 @@ quota anywhere in its tree void the verdicts on its pending workloads (SC2). It 
 `settle_config`.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -13,9 +13,9 @@ import msgspec
 from sluice.api import kueue
 from sluice.api.core_v1 import Namespace
 from sluice.api.meta import ObjectMeta
-from sluice.api.quantity import resource_value
 from sluice.core.quota.fair_share import weight
-from sluice.core.quota.tree import CohortCycleError, FlavorResource, Quota
+from sluice.core.quota.manifests import quotas_of
+from sluice.core.quota.tree import CohortCycleError
 from sluice.core.workload.admission_checks import check_names
 from sluice.core.workload.charges import gives_back
 from sluice.core.world.activity import awaits_pods, blocks_admission, settings_of_admission
@@ -99,25 +99,6 @@ def delete_cluster_queue(state: SchedulerState, _namespace: str, name: str) -> N
         state.world.tree.remove_cluster_queue(name)
         _move_members(state, name)
         state.edit(name, Edit.QUOTA | Edit.STATUS)
-
-
-def quotas_of(groups: Iterable[kueue.ResourceGroup]) -> dict[FlavorResource, Quota]:
-    """Return the quota by flavor and resource, in base units."""
-    quotas: dict[FlavorResource, Quota] = {}
-    for group in groups:
-        for flavor in group.flavors:
-            for resource in flavor.resources:
-                name = resource.name
-                quotas[flavor.name, name] = Quota(
-                    nominal=resource_value(name, resource.nominal_quota),
-                    borrowing_limit=_limit(name, resource.borrowing_limit),
-                    lending_limit=_limit(name, resource.lending_limit),
-                )
-    return quotas
-
-
-def _limit(resource: str, quantity: int | float | str | None) -> int | None:
-    return None if quantity is None else resource_value(resource, quantity)
 
 
 def _move_members(state: SchedulerState, cluster_queue: str) -> None:

@@ -21,6 +21,7 @@ __all__ = [
     "blocks",
     "cluster_queue_status",
     "cohort_status",
+    "equivalence",
     "holding",
     "job_status",
     "local_queue_status",

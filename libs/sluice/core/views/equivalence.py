@@ -9,6 +9,8 @@ from sluice.core.world.variants import MAY_PREEMPT, bars
 from .records import WorkloadView
 from .state import State
 
+__all__ = ["class_key"]
+
 
 def class_key(view: State, workload: WorkloadView) -> object:
     """Return what is the same for workloads of a cluster queue that the scheduler cannot tell apart."""

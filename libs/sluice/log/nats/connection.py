@@ -258,6 +258,26 @@ class Connection(asyncio.Protocol):
         self.publish(subject, payload, reply, headers)
         return await self.answer(reply, future, timeout_s)
 
+    async def gather(
+        self, subject: str, heard: "asyncio.Queue[Frame]", first_s: float, silence_s: float
+    ) -> list[bytes]:
+        """Return what all say that answer on *subject*: until *silence_s* long nobody has.
+
+        *heard*: where this connection's frames go.
+        """
+        inbox = f"_INBOX.{secrets.token_hex(8)}"
+        self.write(b"SUB %s 2\r\n" % inbox.encode())
+        self.publish(subject, b"", inbox)
+        found: list[bytes] = []
+        with contextlib.suppress(TimeoutError):
+            while True:
+                async with asyncio.timeout(silence_s if found else first_s):
+                    frame = await heard.get()
+                if frame.subject == inbox.encode():
+                    found.append(frame.payload)
+        self.write(b"UNSUB 2\r\n")
+        return found
+
     async def answer(self, reply: str, future: asyncio.Future[Frame], timeout_s: float) -> Frame:
         """Wait for what `expect` promised; raises as `request`."""
         try:

@@ -6,7 +6,7 @@ __all__ = [
     "others",
     "racing_sandbox",
     "resize",
-    "sandbox",
+    "submission",
     "why",
     "why_text",
 ]

@@ -19,7 +19,7 @@ from sluice.protocol.subjects import COMMITS, job_of
 from sluice.replay.source.source import Source
 from sluice.replay.source.time_travel import Progress, tracked
 
-__all__ = ["Happening", "history", "history_of_queues", "of_message", "preemptions_of"]
+__all__ = ["Happening", "happenings", "history", "history_of_queues", "of_message", "preemptions_of"]
 
 
 @dataclass(frozen=True)

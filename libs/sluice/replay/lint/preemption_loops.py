@@ -17,6 +17,8 @@ from sluice.replay.source.time_travel import Progress, tracked
 
 from .watching import Violation
 
+__all__ = ["find"]
+
 THRASHING = 3
 """Stops of one job that ran after which it is reported."""
 SHOWN = 5

@@ -14,7 +14,7 @@ from .source import GAP, TIME_HEADER
 
 
 class LiveSource:
-    """A running cell's log, read only, up to where it ended when this was made."""
+    """A running cell's log, read only, up to where it ended when this was made, or to what *end* says."""
 
     def __init__(
         self,
@@ -22,14 +22,17 @@ class LiveSource:
         cell: str,
         snapshots: Callable[..., Fold[Any] | None] | None = None,
         bases: Callable[..., Fold[Any]] | None = None,
+        *,
+        end: Callable[[], int] | None = None,
     ) -> None:
         """*snapshots*: finds the newest of a decider up to a sequence; *bases*: the state with which a log
-        that begins at a sequence, and ends at another, begins."""
+        that begins at a sequence, and ends at another, begins; *end*: how far it has come, if it is to go on."""
         self.url, self.cell = url, cell
         self.name = f"cell {cell}"
         self.header = log_file.Header(cell=cell, source=self.name)
         self._snapshots, self._bases = snapshots, bases
-        self._first, self._end = extent(url, cell)
+        self._first, known = extent(url, cell)
+        self._end = end or (lambda: known)
 
     @property
     def first(self) -> int:
@@ -41,12 +44,12 @@ class LiveSource:
 
     @property
     def end(self) -> int:
-        return self._end
+        return self._end()
 
     def read(
         self, start: int = 1, until: int | None = None, patterns: Iterable[str] = ()
     ) -> Iterator[list[Entry]]:
-        last = self._end if until is None else min(until, self._end)
+        last = self.end if until is None else min(until, self.end)
         begin = max(start, self._first)
         for entries in BulkReader(self.url, self.cell, begin, tuple(patterns), last):
             if any(TIME_HEADER in entry.header or entry.suffix == GAP for entry in entries):
@@ -63,6 +66,13 @@ class LiveSource:
 
     def snapshot(self, decider: Decider[Any], upto: int) -> Fold[Any] | None:
         return None if self._snapshots is None else self._snapshots(decider, upto)
+
+
+def _fixed_end(url: str, cell: str) -> Callable[[], int]:
+    probe = BulkReader(url, cell, start=1)
+    for _ in probe:
+        break
+    return lambda: probe.end
 
 
 def _imported(entry: Entry) -> Entry:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from sluice.cli.cell.services import _entry
 from sluice.cli.commands.cell.status import _why_not, leaderless, with_absent
+from sluice.readmodel.replicas import _entry
 
 SERVICES = ["admission-check", "api", "scheduler", "slice-aggregator", "variant-controller"]
 

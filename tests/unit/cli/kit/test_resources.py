@@ -6,7 +6,7 @@ from sluice.cli.cell.selectors import parse_targets
 from sluice.cli.kit.columns import Usage, dig, pending_reason, position, usage_cells
 from sluice.cli.kit.errors import CliError
 from sluice.cli.kit.resources import RESOURCES, resource_named
-from sluice.cli.kit.suggest import did_you_mean
+from sluice.replay.source.suggest import did_you_mean
 
 
 def workload(*conditions, active=True, **status):

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from sluice.cli.commands.replay.why import told
 from sluice.core.views.present.pending import position
 from sluice.events.base import WorkloadKey
 from sluice.events.ids import uid
 from sluice.events.slices import WorkloadCreated, WorkloadRecord
 from sluice.replay.explain.sandbox import Laboratory
+from sluice.replay.explain.submission import told
 from sluice.replay.explain.why import explain
 from sluice.replay.explain.why_text import plain_words
 from sluice.replay.source.source import ListSource

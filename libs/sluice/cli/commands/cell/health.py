@@ -8,7 +8,7 @@ from sluice.cli.cell.client import Api, Target, connect
 from sluice.cli.cell.services import services
 from sluice.cli.kit.errors import CliError, joined
 
-from .supervisor import ARCHIVIST, CHECK_PREFIX, Supervisor
+from .supervisor import ARCHIVIST, CHECK_PREFIX, CONSOLE, Supervisor
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Health:
 
 async def check(target: Target, supervisor: Supervisor) -> Health:
     """Ask the cell how it is, once; what does not answer is not healthy, and never an error."""
-    wanted = list(dict.fromkeys(child.service for child in supervisor.children))
+    wanted = list(dict.fromkeys(c.service for c in supervisor.children if c.service != CONSOLE))
     status: dict[str, Any] = {}
     found: list[dict[str, Any]] = []
     server = api = False

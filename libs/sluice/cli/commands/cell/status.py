@@ -46,13 +46,15 @@ def status(ctx: click.Context, output: str) -> None:
     found, about, failure = run(ctx, work)
     local = _processes()
     found = with_absent(found)
+    console = _console()
     reasons = {name: why for name in leaderless(found) if (why := _why_not(name, local))}
     if output == "json":
-        echo(
-            to_json({"url": target.shown, **about, "services": found, "processes": local, "reasons": reasons})
-        )
+        shown = {"url": target.shown, **about, "services": found, "processes": local, "reasons": reasons}
+        echo(to_json(shown | ({"console": console} if console else {})))
     else:
         echo("\n".join(_lines(target.shown, target.cell, found, about, local)))
+        if console:
+            echo(f"\nConsole: {console}")
         for name, why in reasons.items():
             echo(f"\n{name} cannot go on: {why}")
     if failure is not None:
@@ -145,6 +147,13 @@ class _Said(msgspec.Struct):
 
 LINES = 200
 """Of a process's log that are looked at for why it ended."""
+
+
+def _console() -> str:
+    """Return where the console of the cell on this machine is, "" if it has none."""
+    place = find(Path.cwd())
+    state = place.running() if place is not None else None
+    return "" if state is None else state.console
 
 
 def _processes() -> list[Row]:

@@ -32,6 +32,8 @@ CHECK_PREFIX = "check_"
 
 ARCHIVIST = "archivist"
 """Archives the log and cuts it; no cell needs it to decide."""
+CONSOLE = "console"
+"""What people look with; a cell works without it, so nothing waits for it."""
 
 STOP_TIMEOUT_S = 8.0
 RESTART_FIRST_S, RESTART_MOST_S = 0.2, 5.0
@@ -76,6 +78,8 @@ class Supervisor:
     replicas: int = 1
     sync: str = "2m"
     """How often the server's store goes to disk for good: JetStream's sync_interval."""
+    console_port: int | None = None
+    """Of the console, on loopback; None: there is none."""
     children: list[Child] = field(default_factory=list)
     server: EmbeddedServer | None = None
     store: StoreWatch | None = None
@@ -109,6 +113,8 @@ class Supervisor:
                 self._add(label, service, {})
         for number in range(1, self.agents + 1):
             self.add_agent(number)
+        if self.console_port is not None:
+            self._add(CONSOLE, CONSOLE, {"CONSOLE_PORT": str(self.console_port)})
         self.save()
 
     def add_agent(self, number: int) -> Child:
@@ -191,6 +197,7 @@ class Supervisor:
             started_at=self.started_at,
             ready=ready,
             failure=self.failure,
+            console="" if self.console_port is None else f"http://127.0.0.1:{self.console_port}/",
             processes=[
                 ProcessState(
                     label=child.label,

@@ -21,12 +21,22 @@ from sluice.cli.kit.errors import EXIT_TIMEOUT, CliError, plural
 from sluice.cli.kit.settings import Settings
 from sluice.cli.kit.terminal import echo, echo_over
 from sluice.local.cell_directory import DEMO, DIRECTORY, CellState, Place, find
+from sluice.local.processes import CONSOLE_PORT, free_port
 from sluice.log.errors import ServerError
 from sluice.log.nats.protocol import shown
 
 from .health import Health, check
 from .leftovers import end_leftovers
-from .supervisor import ARCHIVIST, CHECK_PREFIX, SERVICES, SHIPPED_CHECKS, Supervisor, is_running, tail
+from .supervisor import (
+    ARCHIVIST,
+    CHECK_PREFIX,
+    CONSOLE,
+    SERVICES,
+    SHIPPED_CHECKS,
+    Supervisor,
+    is_running,
+    tail,
+)
 
 START_TIMEOUT_S = 120.0
 TEND_EVERY_S = 0.3
@@ -64,6 +74,12 @@ def _sync_interval(_ctx: click.Context, _parameter: click.Parameter, value: str)
     help="How often the log is flushed to disk: 10s, 2m; `always`: with every message, for power losses.",
 )
 @click.option(
+    "--console/--no-console",
+    default=True,
+    envvar="SLUICE_UP_CONSOLE",
+    help="Run the console, for a browser on this machine (default), or not.",
+)
+@click.option(
     "--run-as", default="", metavar="USER", help="Run jobs as this user; needs root (default: as you)."
 )
 @click.option("--timeout", default=START_TIMEOUT_S, show_default=True, help="Seconds to wait for health.")
@@ -77,6 +93,7 @@ def up(
     replicas: int,
     checks: tuple[str, ...],
     sync: str,
+    console: bool,
     run_as: str,
     timeout: float,
 ) -> None:
@@ -95,7 +112,7 @@ def up(
       sluice up -d --sync always    nothing acknowledged is lost when the power fails
     """
     place = Place(Path(directory) if directory else Path.cwd() / DIRECTORY)
-    shape = Shape(port, agents, replicas, tuple(dict.fromkeys(checks)), sync, timeout, run_as)
+    shape = Shape(port, agents, replicas, tuple(dict.fromkeys(checks)), sync, timeout, run_as, console)
     if detach:
         _detach(place, settings, shape)
     else:
@@ -112,6 +129,7 @@ class Shape(NamedTuple):
     sync: str
     timeout: float
     run_as: str = ""
+    console: bool = False
 
 
 def _archivist() -> tuple[str, ...]:
@@ -132,6 +150,7 @@ def _foreground(place: Place, settings: Settings, shape: Shape) -> None:
             agent_env=[{"AGENT_RUN_AS": shape.run_as}] * shape.agents if shape.run_as else (),
             replicas=shape.replicas,
             sync=shape.sync,
+            console_port=free_port(CONSOLE_PORT) if shape.console else None,
             services=(*SERVICES, *(f"{CHECK_PREFIX}{name}" for name in shape.checks), *_archivist()),
         )
         try:
@@ -195,7 +214,7 @@ CRASHES = 3
 
 def _fail_on_crashes(supervisor: Supervisor) -> None:
     for child in supervisor.tend():
-        if child.restarts + 1 >= CRASHES:
+        if child.service != CONSOLE and child.restarts + 1 >= CRASHES:
             raise CliError(
                 f"{child.label} ended {child.restarts + 1} times; the end of its log:\n{tail(child.log)}",
                 hint=f"The whole log: {child.log}",
@@ -286,11 +305,13 @@ def _already(place: Place) -> CliError:
 
 def _say_up(state: CellState) -> None:
     agents = sum(1 for process in state.processes if process.service == "agent")
-    services = len(state.processes) - agents
+    services = sum(1 for process in state.processes if process.service not in ("agent", CONSOLE))
     echo(
         f"Cell {state.cell!r} is up at {shown(state.url)}: "
         f"{plural(services, 'service')}, {plural(agents, 'agent')}."
     )
+    if state.console:
+        echo(f"Console: {state.console}")
 
 
 def _detach(place: Place, settings: Settings, shape: Shape) -> None:
@@ -303,6 +324,7 @@ def _detach(place: Place, settings: Settings, shape: Shape) -> None:
     command += ["up", "--dir", str(place.directory), "--port", str(shape.port)]
     command += ["--agents", str(shape.agents), "--replicas", str(shape.replicas)]
     command += [word for name in shape.checks for word in ("--check", name)]
+    command += ["--console" if shape.console else "--no-console"]
     command += ["--run-as", shape.run_as] if shape.run_as else []
     command += ["--sync", shape.sync, "--timeout", str(shape.timeout)]
     with log.open("ab") as out:

@@ -18,7 +18,6 @@ from sluice.cli.kit.describe_format import field as line
 from sluice.cli.kit.durations import age
 from sluice.cli.kit.errors import CliError
 from sluice.cli.kit.output import to_json, to_yaml
-from sluice.cli.kit.suggest import did_you_mean
 from sluice.cli.kit.table import Column, Object, render
 from sluice.cli.kit.terminal import echo
 from sluice.log.errors import EventLogError
@@ -27,6 +26,7 @@ from sluice.log.nats.kv import Bucket
 from sluice.protocol.checks import CONTROLLER, CheckRequest, ControllerHeartbeat
 from sluice.protocol.dispatch import key_token
 from sluice.protocol.query import ListRequest
+from sluice.replay.source.suggest import did_you_mean
 
 READ_S = 5.0
 SHOWN = 10

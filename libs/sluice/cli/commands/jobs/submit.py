@@ -20,10 +20,10 @@ from sluice.cli.kit.columns import dig
 from sluice.cli.kit.errors import CliError, plural
 from sluice.cli.kit.files import Source, file_option, read
 from sluice.cli.kit.manifests import job_errors
-from sluice.cli.kit.suggest import did_you_mean
 from sluice.cli.kit.terminal import echo, style
 from sluice.core.slices.job_request import JobRequest, job_request
 from sluice.protocol.query import ListRequest
+from sluice.replay.source.suggest import did_you_mean
 
 from .logs import printed
 from .misspelt import misspelt

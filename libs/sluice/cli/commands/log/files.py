@@ -25,7 +25,6 @@ from sluice.cli.cell.log_options import (
 from sluice.cli.kit.durations import utc
 from sluice.cli.kit.errors import CliError, plural
 from sluice.cli.kit.settings import Settings
-from sluice.cli.kit.suggest import did_you_mean
 from sluice.cli.kit.terminal import echo
 from sluice.log.contract import Entry
 from sluice.replay.extract.dependency_closure import Closure
@@ -34,6 +33,7 @@ from sluice.replay.extract.redact import OtherDecisionsError, Redactor, redacted
 from sluice.replay.lint import lint as linting
 from sluice.replay.source import json_lines, log_file
 from sluice.replay.source.source import FileSource, ListSource, Source
+from sluice.replay.source.suggest import did_you_mean
 
 from .import_log import import_log
 from .log import log

@@ -14,10 +14,10 @@ from sluice.cli.kit.errors import EXIT_UNAVAILABLE, CliError
 from sluice.cli.kit.get_options import Asked
 from sluice.cli.kit.output import field_of, output_option, prefixed, print_objects, table_lines
 from sluice.cli.kit.resources import RESOURCES, Resource
-from sluice.cli.kit.suggest import did_you_mean
 from sluice.cli.kit.table import Column, Object, render
 from sluice.cli.kit.terminal import echo
 from sluice.protocol.query import ListRequest
+from sluice.replay.source.suggest import did_you_mean
 
 from .watch import watch_objects
 

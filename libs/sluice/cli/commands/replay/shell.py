@@ -10,7 +10,6 @@ from sluice.cli.kit.durations import utc
 from sluice.cli.kit.errors import CliError
 from sluice.cli.kit.output import to_yaml
 from sluice.cli.kit.state_tables import state_lines
-from sluice.cli.kit.suggest import did_you_mean
 from sluice.cli.kit.terminal import echo, style
 from sluice.core.scheduler.state import SchedulerState
 from sluice.log.fold import Fold
@@ -20,6 +19,7 @@ from sluice.replay.explain.why_text import plain_words
 from sluice.replay.history.stepper import Film, Frame, Line, Place
 from sluice.replay.source.errors import UnknownNameError, UnknownWorkloadError
 from sluice.replay.source.source import Source
+from sluice.replay.source.suggest import did_you_mean
 from sluice.replay.source.time_travel import RangeError, checks_at, is_long, scheduler_at, variants_at
 from sluice.replay.views.describe import about, known_names, split_kind
 from sluice.replay.views.overview import counts, of_scheduler, queues_of

@@ -10,7 +10,6 @@ from sluice.cli.cell.log_options import (
     about_a_log,
     at_option,
     bar,
-    moment_of,
     output_option,
     plain_errors,
     progress,
@@ -24,6 +23,7 @@ from sluice.cli.kit.output import to_yaml
 from sluice.cli.kit.terminal import echo
 from sluice.events.codec import rfc3339
 from sluice.replay.source import time_travel
+from sluice.replay.source.moments import moment_of
 from sluice.replay.source.source import FileSource, Source
 from sluice.replay.views import describe, overview
 from sluice.replay.views import diff as differing

@@ -13,11 +13,11 @@ from sluice.cli.cell.log_options import (
 from sluice.cli.kit import run_text
 from sluice.cli.kit.durations import utc
 from sluice.cli.kit.errors import EXIT_USAGE, CliError
-from sluice.cli.kit.suggest import did_you_mean
 from sluice.cli.kit.terminal import echo
 from sluice.replay.lint import lint
 from sluice.replay.simulate import report
 from sluice.replay.source.source import Source
+from sluice.replay.source.suggest import did_you_mean
 from sluice.replay.source.time_travel import deciders
 from sluice.replay.verify import whole_log
 

@@ -9,14 +9,12 @@ import click
 from sluice.cli.cell.log_options import (
     archive_option,
     log_option,
-    moment_of,
     output_option,
     plain_errors,
     progress,
     sequence_of,
     show_json,
     source_of,
-    time_of,
     write_picture,
 )
 from sluice.cli.kit import run_text
@@ -28,6 +26,7 @@ from sluice.replay.simulate import report
 from sluice.replay.simulate import what_if as whatif
 from sluice.replay.simulate.changes import Changes, parse_setting
 from sluice.replay.simulate.cluster_traces import TraceSource, read_trace
+from sluice.replay.source.moments import moment_of, time_of
 from sluice.replay.source.source import Source
 from sluice.replay.source.time_travel import RangeError
 

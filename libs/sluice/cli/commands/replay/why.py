@@ -1,12 +1,10 @@
 """`sluice why`, `who-preempted`, `trace` and `simulate`: questions about single workloads and events."""
 
-from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import click
 import msgspec
 
-from sluice.api.errors import FieldError
 from sluice.cli.cell.client import Api, run
 from sluice.cli.cell.log_options import (
     about_a_log,
@@ -24,41 +22,21 @@ from sluice.cli.cell.selectors import namespace_option
 from sluice.cli.kit.durations import utc
 from sluice.cli.kit.errors import EXIT_UNAVAILABLE, EXIT_USAGE, CliError
 from sluice.cli.kit.files import read_plain
-from sluice.cli.kit.suggest import did_you_mean
 from sluice.cli.kit.table import one_line
 from sluice.cli.kit.terminal import echo
-from sluice.core.scheduler.state import SchedulerState
-from sluice.core.slices.completions import left_in
-from sluice.core.slices.decider import SliceAggregator
-from sluice.core.slices.records import new_record, priority, read
-from sluice.core.slices.state import State as SliceState
-from sluice.core.slices.submission import Submission, parse
-from sluice.core.workload.charges import counts, size_text
-from sluice.core.workload.pending_reasons import PENDING_EVALUATION
-from sluice.core.world.workload import Workload
-from sluice.events.base import Event, JobKey, Micros
-from sluice.events.ids import uid
-from sluice.events.scheduler import QuotaReserved
-from sluice.events.slices import WorkloadCreated, WorkloadRecord
 from sluice.log.errors import EventLogError
 from sluice.protocol.query import WhyAnswer, WhyRequest
 from sluice.protocol.subjects import COMMITS
-from sluice.replay.explain import racing_sandbox, resize
-from sluice.replay.explain.activity import queue_words
+from sluice.replay.explain import submission
 from sluice.replay.explain.others import others_at
-from sluice.replay.explain.sandbox import Laboratory, Outcome
+from sluice.replay.explain.submission import InvalidManifestError
 from sluice.replay.explain.why import explain, find
 from sluice.replay.explain.why_text import plain_words
 from sluice.replay.history import causes
 from sluice.replay.history import trace as tracing
 from sluice.replay.history.event_text import describe, subject_of
 from sluice.replay.source.source import Source
-from sluice.replay.source.time_travel import (
-    configured_at,
-    fold_at,
-    scheduler_at,
-    variants_at,
-)
+from sluice.replay.source.time_travel import scheduler_at
 
 
 @click.command()
@@ -235,148 +213,16 @@ def simulate(source: Source, filename: Path, at: str | None, output: str) -> Non
     its new size.
     """
     seq = sequence_of(source, at)
-    with progress(source, "Reading", seq) as show:
-        fold = scheduler_at(source, seq, progress=show)
-        jobs = configured_at(source, SliceAggregator(), seq, show)
-        submission = _submission(filename)
-        record = _record(submission, filename, jobs, seq, fold.at)
-        job = f"{record.namespace}/{_job_name(record)}"
-        running = resize.workload_of(fold.state, job)
-        resizes = running is not None and resize.is_resize(fold.state, running, record)
-        races = racing_sandbox.policy_for(fold.state, record) is not None and not resizes
-        families = variants_at(source, seq, progress=show).state if races else None
-        remaining: Mapping[str, int] = {}
-        if resizes:
-            slices = fold_at(source, SliceAggregator(), seq, progress=show).state
-            remaining = left_in(slices, JobKey(job), submission)
-    events: tuple[Event, ...] = (WorkloadCreated(cause=seq, workload=record),)
-    if running is not None and resizes:
-        grown = resize.growth(fold.state, running, record, seq, remaining)
-        if grown is None:
-            _shrinks(job, running, record, output)
-            return
-        record, events = grown
-    if families is not None:
-        outcome = racing_sandbox.Race(fold.state, families, seq, fold.at).run(record)
-    else:
-        laboratory = Laboratory(fold.state, seq, fold.at)
-        outcome = laboratory.attempt(events, record.key)
-    if output == "json":
-        show_json(msgspec.to_builtins(outcome))
-        return
-    if running is not None and not resizes:
-        echo(f"{job} is there already; this is about another job like it.")
-    echo("\n".join(told(fold.state, record, outcome)))
-    unseen = families is None and outcome.reserved is None and not outcome.reason
-    if unseen and queue_words(fold.state, record) is None:
-        echo("\n".join(_unseen(laboratory, record, events)))
-
-
-def _unseen(laboratory: Laboratory, record: WorkloadRecord, events: Sequence[Event]) -> Iterator[str]:
-    """Yield what is to be said of a job that nobody looks at before others: as `why` would a moment later."""
-    state, after = laboratory.after(events)
-    report = explain(state, record.key, after.seq, after.at)
-    yield f"  {report.message}"
-    for remedy in report.remedies[:1]:
-        yield f"  What would admit it: {remedy.text}"
-
-
-def _job_name(record: WorkloadRecord) -> str:
-    return record.name.removeprefix("job-").removesuffix("-simulated")
-
-
-def _shrinks(job: str, running: Workload, record: WorkloadRecord, output: str) -> None:
-    """Say of a resize that it needs no quota."""
-    had, has = (size_text(counts(r.pod_sets)) for r in (running.record, record))
-    if output == "json":
-        show_json({"resized": {"workload": running.key, "pods": counts(record.pod_sets)}})
-    elif had == has:
-        echo(f"{job} runs with {has} already.")
-    else:
-        echo(f"{job} would go on with {has} instead of {had}, at once.")
-
-
-def told(state: SchedulerState, record: WorkloadRecord, outcome: Outcome) -> Iterator[str]:
-    """Yield what would become of the job, as lines for people."""
-    name = f"{record.namespace}/{record.name}"
-    if outcome.reserved is None:
-        yield f"{name} would wait: {_waits_for(state, record, outcome)}"
-        if record.replaces is not None:
-            yield f"  {resize.running_words(state.world, state.world.workloads[record.replaces])}"
-    else:
-        done = "be admitted" if outcome.admitted else "have quota reserved, and wait for its admission checks"
-        where = f"{outcome.reserved.cluster_queue}{_as_variant(outcome.variant)}"
-        yield f"{name} would {done} in {where}: {_flavors(outcome.reserved)}"
-        if record.replaces is not None:
-            yield f"  {resize.taking_place(state.world.workloads.get(record.replaces), record.replaces)}"
-        yield from _later(state, outcome.reserved)
-    for event in outcome.preempted:
-        yield f"  It would preempt {event.workload} ({event.rule})."
-    for variant, reserved in outcome.reserving.items():
-        if variant != outcome.variant:
-            where = _flavors(reserved)
-            yield f"  Variant {variant} would have quota reserved, and wait for checks: {where}"
-            yield from _later(state, reserved)
-    for variant, why in outcome.waiting.items():
-        yield f"  Variant {variant} would wait: {why}"
-
-
-def _later(state: SchedulerState, reserved: QuotaReserved) -> Iterator[str]:
-    """Yield whom the reservation waits for, to be preempted when its checks allow it (AC6)."""
-    for victim in reserved.pending_victims if reserved.preemptions_pending else ():
-        then = resize.until_then(state.world.workloads.get(victim))
-        yield f"  It would preempt {victim}, once its admission checks allow it; until then that one {then}."
-
-
-def _as_variant(variant: str) -> str:
-    return f" as variant {variant}" if variant else ""
-
-
-def _flavors(reserved: QuotaReserved) -> str:
-    """Return how many pods get what; who asks for nothing has no flavor."""
-    return "; ".join(
-        f"{ps.count} of {ps.name} on {', '.join(f'{f} ({r})' for r, f in ps.flavors.items())}"
-        if ps.flavors
-        else f"{ps.count} of {ps.name}, without requests"
-        for ps in reserved.pod_sets
-    )
-
-
-def _waits_for(state: SchedulerState, record: WorkloadRecord, outcome: Outcome) -> str:
-    """Return reason and message; who never comes to a queue is told why not."""
-    queues = state.world.local_queues
-    closed = queue_words(state, record)
-    if closed is not None:
-        known = f"{record.namespace}/{record.queue_name}" in queues
-        near = "" if known else did_you_mean(record.queue_name, [key.partition("/")[2] for key in queues])
-        return f"{': '.join(closed)}{f'.{near}' if near else ''}"
-    return ": ".join(filter(None, (outcome.reason or PENDING_EVALUATION, outcome.message)))
-
-
-def _submission(filename: Path) -> Submission:
     manifest, *others = read_plain(filename) or [None]
     if others or not isinstance(manifest, dict):
         raise CliError(f"{filename}: want one job's manifest", exit_code=EXIT_USAGE)
-    metadata = manifest.get("metadata") or {}
-    namespace, name = metadata.get("namespace") or "default", str(metadata.get("name", ""))
-    submission = parse(msgspec.json.encode(manifest), namespace, name)
-    if isinstance(submission, tuple):
-        raise _invalid(filename, submission)
-    return submission
-
-
-def _invalid(filename: Path, errors: Sequence[FieldError]) -> CliError:
-    lines = [f"{filename} is invalid:", *(f"* {error}" for error in errors)]
-    return CliError("\n".join(lines), exit_code=EXIT_USAGE)
-
-
-def _record(
-    submission: Submission, filename: Path, state: SliceState, seq: int, at: Micros
-) -> WorkloadRecord:
-    """Return the workload that the job would have, by what *state* knows of the configuration."""
-    request = read(submission, state)
-    if isinstance(request, tuple):
-        raise _invalid(filename, request)
-    record = new_record(request, priority(state, request), "", uid(seq + 1), at)
-    # Of what runs under this name it is only a likeness.
-    return msgspec.structs.replace(record, name=f"job-{request.name}-simulated", job=None)
+    try:
+        with progress(source, "Reading", seq) as show:
+            found = submission.simulate(source, seq, manifest, show)
+    except InvalidManifestError as error:
+        lines = [f"{filename} is invalid:", *(f"* {one}" for one in error.errors)]
+        raise CliError("\n".join(lines), exit_code=EXIT_USAGE) from None
+    if output == "json":
+        show_json(found.plain())
+    else:
+        echo("\n".join(found.lines()))

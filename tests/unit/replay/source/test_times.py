@@ -4,8 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from sluice.cli.cell.log_options import time_of
-from sluice.cli.kit.errors import CliError
+from sluice.replay.source.moments import MomentError, time_of
 
 LATEST = datetime(2026, 3, 5, 14, 30, tzinfo=UTC)
 
@@ -34,11 +33,11 @@ def test_times_people_write(text, means):
 
 @pytest.mark.parametrize("text", ["10m", "now", "14:03"])
 def test_short_times_need_something_to_count_from(text):
-    with pytest.raises(CliError, match="want a sequence"):
+    with pytest.raises(MomentError, match="want a sequence"):
         time_of(text)
 
 
 @pytest.mark.parametrize("text", ["yesterday", "25:00", "10 m", "-5m", ""])
 def test_what_is_no_time_is_said(text):
-    with pytest.raises(CliError, match="or now"):
+    with pytest.raises(MomentError, match="or now"):
         time_of(text, _micros(LATEST))

@@ -1,0 +1,142 @@
+"""A running cell to look into: its world follows the log, its past is read from it. It writes nothing."""
+
+import asyncio
+import secrets
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import structlog
+
+from sluice.log.decider import Decider
+from sluice.log.errors import EventLogError
+from sluice.log.fold import Fold
+from sluice.log.nats import jetstream_api
+from sluice.log.nats.connection import Connection
+from sluice.log.nats.jetstream import JetStreamLog
+from sluice.log.nats.objects import ObjectBucket
+from sluice.log.nats.protocol import Frame, addresses
+from sluice.log.runtime.snapshot import Snapshots
+from sluice.readmodel import replicas
+from sluice.readmodel.follower import Follower
+from sluice.readmodel.world import World
+from sluice.replay.source.live import LiveSource
+from sluice.replay.source.source import Source
+
+from .cell import Hands, Replica
+from .log_view import Density
+from .past import Past
+from .problems import UnavailableError
+
+OPEN_S = 5.0
+FIRST_ANSWER_S, SILENCE_S = 1.0, 0.15
+REPLICAS_S = 2.0
+"""So long what replicas have said of themselves is passed on."""
+
+log = structlog.get_logger("sluice.console.live")
+
+
+class LiveCell:
+    """A cell as its log has it up to now. `start` it, `run` it beside the server, `close` it."""
+
+    kind, live = "cell", True
+
+    def __init__(self, url: str, cell: str) -> None:
+        self._url, self.cell, self.name = url, cell, f"cell {cell}"
+        self._log = JetStreamLog(url, cell, name="console")
+        self._follower = Follower(self._log, Snapshots(ObjectBucket(self._log)))
+        self.source: Source = LiveSource(
+            url,
+            cell,
+            lambda decider, upto: _snapshot(url, cell, decider, upto),
+            end=lambda: self._follower.world.seq,
+        )
+        self._hands, self._past = Hands(), Past(self.source)
+        self.density = Density(self.source, 1)
+        self._replicas: tuple[float, list[Replica]] = (0.0, [])
+
+    @property
+    def lag(self) -> int:
+        return self._follower.lag
+
+    @property
+    def ready(self) -> bool:
+        return self._follower.ready.is_set()
+
+    async def run(self) -> None:
+        """Follow the log for ever.
+
+        Raises:
+            EventLogError: it cannot be followed any more.
+        """
+        # Without a time limit: the console may be started before the server is.
+        await self._log.open(None)
+        await self._follower.run(_nothing)
+
+    async def ask[T](self, seq: int, question: Callable[[World], T]) -> T:
+        if not self.ready:
+            raise UnavailableError("the console has not caught up with the log yet")
+        if not seq:
+            return question(self._follower.world)
+        return await self._hands.fold(lambda: self._past.ask(seq, question))
+
+    async def read[T](self, work: Callable[[], T]) -> T:
+        return await self._hands.read(work)
+
+    async def wait(self, seq: int, timeout_s: float) -> bool:
+        return await self._follower.at_least(seq + 1, timeout_s)
+
+    async def replicas(self) -> list[Replica]:
+        now = asyncio.get_running_loop().time()
+        if not self._replicas[1] or now - self._replicas[0] > REPLICAS_S:
+            with suppress(EventLogError, OSError, TimeoutError):
+                self._replicas = (now, replicas.told(await _answers(self._url), self.cell))
+        return self._replicas[1]
+
+    async def log_bytes(self) -> int:
+        try:
+            connection = await self._log.connection(OPEN_S)
+            found = await jetstream_api.info(connection, self._log.cell.stream)
+        except (EventLogError, OSError, TimeoutError):
+            return 0
+        return int(found["state"].get("bytes", 0))
+
+    async def close(self) -> None:
+        self._hands.close()
+        await self._log.close()
+
+
+async def _nothing() -> None:
+    pass
+
+
+def _snapshot(url: str, cell: str, decider: Decider[Any], upto: int) -> Fold[Any] | None:
+    async def find() -> Fold[Any] | None:
+        source = JetStreamLog(url, cell, name="console")
+        await source.open(OPEN_S)
+        try:
+            return await Snapshots(ObjectBucket(source)).newest(decider, upto)
+        finally:
+            await source.close()
+
+    # Whoever may not read them folds from the beginning.
+    with suppress(EventLogError):
+        return asyncio.run(find())
+    return None
+
+
+async def _answers(url: str) -> list[bytes]:
+    """Return what all replicas say that answer within a moment of each other."""
+    heard = asyncio.Queue[Frame]()
+
+    def sink(frames: list[Frame]) -> None:
+        for frame in frames:
+            heard.put_nowait(frame)
+
+    address = addresses(url)[0]
+    inbox = f"_INBOX.{secrets.token_hex(8)}"
+    connection = await Connection.open(address, "sluice-console", inbox, sink, lambda: None)
+    try:
+        return await connection.gather("$SRV.STATS", heard, FIRST_ANSWER_S, SILENCE_S)
+    finally:
+        await connection.shut()

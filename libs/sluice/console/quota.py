@@ -1,0 +1,259 @@
+"""The tree of cohorts and queues with quota: nominal, own, borrowed, lent, promised, free."""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from sluice.api import kueue
+from sluice.api.quantity import format_value
+from sluice.core.quota.fair_share import weight
+from sluice.core.quota.manifests import quotas_of
+from sluice.core.quota.tree import WEIGHT_SCALE, CohortCycleError, FlavorResource, Node, Quota, Tree
+from sluice.core.views import ClusterQueueView, View, cluster_queue_status
+from sluice.core.views.holding import promised
+from sluice.core.workload.charges import add
+from sluice.readmodel.world import World
+
+from .answers import Amount, FlavorRow, FlavorTotal, Loan, NodeRow, QuotaRow
+
+Usage = dict[FlavorResource, int]
+
+
+def amount(resource: str, value: int) -> Amount:
+    return Amount(text=format_value(resource, value), value=value)
+
+
+def tree_of(view: View) -> Tree:
+    """Return the scheduler's quota tree, with what the view says is charged in it."""
+    tree = Tree()
+    for name, spec in sorted(view.cohorts.items()):
+        quotas, share = quotas_of(spec.resource_groups), weight(spec.fair_sharing)
+        try:
+            tree.set_cohort(name, spec.parent_name, quotas, share)
+        except CohortCycleError:
+            # As the scheduler takes it, which refuses nothing that is in the log.
+            tree.set_cohort(name, "", quotas, share)
+    for name, queue in sorted(view.cluster_queues.items()):
+        if queue.spec is not None:
+            spec_ = queue.spec
+            node = tree.set_cluster_queue(
+                name, spec_.cohort_name, quotas_of(spec_.resource_groups), weight(spec_.fair_sharing)
+            )
+            tree.add(node, queue.reservation)
+    return tree
+
+
+class QuotaTree:
+    """All nodes of a world, and what each has."""
+
+    def __init__(self, world: World) -> None:
+        self.view = world.view
+        self.tree = tree_of(self.view)
+        self._used: dict[str, Usage] = {}
+        self._promised: dict[str, Usage] = {}
+        self._reserved: dict[str, Usage] = {}
+        for name, queue in self.view.cluster_queues.items():
+            only_promised = promised(self.view, queue)
+            used = dict(queue.reservation)
+            add(used, {fr: -n for fr, n in only_promised.items()})
+            reserved = dict(used)
+            add(reserved, {fr: -n for fr, n in queue.usage.items()})
+            self._used[name], self._promised[name], self._reserved[name] = used, only_promised, reserved
+        self.lent: dict[tuple[str, FlavorResource], int] = {}
+        """(queue or cohort, of which flavor and resource) -> what others use of its quota."""
+        self.loans: list[tuple[str, str, FlavorResource, int]] = []
+        """(lender, borrower, flavor and resource, how much)."""
+        for root in self.roots():
+            self._lend(root)
+
+    def roots(self) -> list[Node]:
+        """Return the nodes without a parent, cohorts first."""
+        cohorts = [node for _, node in sorted(self.tree.cohorts.items()) if node.parent is None]
+        queues = [node for _, node in sorted(self.tree.cluster_queues.items()) if node.parent is None]
+        return [*cohorts, *queues]
+
+    def walk(self) -> Iterator[tuple[Node, int]]:
+        """Yield all nodes, parents first, with their depth."""
+
+        def below(node: Node, depth: int) -> Iterator[tuple[Node, int]]:
+            yield node, depth
+            for child in node.children:
+                yield from below(child, depth + 1)
+
+        for root in self.roots():
+            yield from below(root, 0)
+
+    def _lend(self, root: Node) -> None:
+        """Say who lends what is borrowed in a tree: in proportion to what each could lend."""
+        members = list(_subtree(root))
+        for fr in sorted({fr for node in members for fr in node.cells}):
+            spare: dict[str, int] = {}
+            borrowed: dict[str, int] = {}
+            for node in members:
+                quota: Quota | None = node.quotas.get(fr)
+                nominal = 0 if quota is None else quota.nominal
+                used = self._used[node.name].get(fr, 0) if node.is_cluster_queue else 0
+                if used > nominal:
+                    borrowed[node.name] = used - nominal
+                elif nominal > used:
+                    limit = None if quota is None else quota.lending_limit
+                    could = nominal - used if limit is None else min(limit, nominal - used)
+                    spare[_unique(node)] = could
+            total = min(sum(borrowed.values()), sum(spare.values()))
+            for borrower, part in _shared(total, borrowed).items():
+                for lender, lot in _shared(part, spare).items():
+                    if lot:
+                        self.loans.append((lender, borrower, fr, lot))
+                        self.lent[lender, fr] = self.lent.get((lender, fr), 0) + lot
+
+    def rows(self, node: Node) -> list[QuotaRow]:
+        """Return a row for each flavor and resource that the node has quota or usage of."""
+        queues = [node] if node.is_cluster_queue else [n for n in _subtree(node) if n.is_cluster_queue]
+        used: Usage = {}
+        only_promised: Usage = {}
+        reserved: Usage = {}
+        for queue in queues:
+            add(used, self._used.get(queue.name, {}))
+            add(only_promised, self._promised.get(queue.name, {}))
+            add(reserved, self._reserved.get(queue.name, {}))
+        nominal: Usage = {}
+        for each in [node] if node.is_cluster_queue else _subtree(node):
+            add(nominal, {fr: quota.nominal for fr, quota in each.quotas.items()})
+        order = dict.fromkeys([*nominal, *sorted(fr for fr, n in used.items() if n or fr in only_promised)])
+        return [
+            self._row(node, fr, nominal.get(fr, 0), used.get(fr, 0), only_promised, reserved) for fr in order
+        ]
+
+    def _row(
+        self, node: Node, fr: FlavorResource, nominal: int, used: int, only_promised: Usage, reserved: Usage
+    ) -> QuotaRow:
+        flavor, resource = fr
+        quota = node.quotas.get(fr)
+        borrowed = max(0, used - nominal)
+
+        def of(value: int) -> Amount:
+            return amount(resource, value)
+
+        def limit(value: int | None) -> Amount | None:
+            return None if value is None else of(value)
+
+        return QuotaRow(
+            flavor=flavor,
+            resource=resource,
+            nominal=of(nominal),
+            used=of(used),
+            own=of(used - borrowed),
+            borrowed=of(borrowed),
+            lent=of(self.lent.get((_unique(node), fr), 0)),
+            promised=of(only_promised.get(fr, 0)),
+            reserved=of(reserved.get(fr, 0)),
+            free=of(node.available(fr)),
+            borrowing_limit=limit(quota.borrowing_limit if quota is not None else None),
+            lending_limit=limit(quota.lending_limit if quota is not None else None),
+        )
+
+    def node_row(self, node: Node, depth: int) -> NodeRow:
+        """Return a node as a row of the tree."""
+        queues = [node] if node.is_cluster_queue else [n for n in _subtree(node) if n.is_cluster_queue]
+        statuses = [cluster_queue_status(self.view, self.view.cluster_queues[q.name]) for q in queues]
+        spec = self.view.cluster_queues[node.name].spec if node.is_cluster_queue else None
+        active, why = active_of(statuses[0]) if node.is_cluster_queue else (True, "")
+        return NodeRow(
+            name=node.name,
+            kind="ClusterQueue" if node.is_cluster_queue else "Cohort",
+            parent="" if node.parent is None else node.parent.name,
+            path=node.path(),
+            depth=depth,
+            weight=node.weight / WEIGHT_SCALE,
+            pending=sum(status["pendingWorkloads"] for status in statuses),
+            reserving=sum(status["reservingWorkloads"] for status in statuses),
+            admitted=sum(status["admittedWorkloads"] for status in statuses),
+            active=active,
+            inactive=why,
+            stop_policy=stop_policy(spec),
+            quota=self.rows(node),
+        )
+
+    def nodes(self) -> list[NodeRow]:
+        return [self.node_row(node, depth) for node, depth in self.walk()]
+
+    def loans_of(self, names: Iterable[str]) -> list[Loan]:
+        """Return the loans in which one of *names* has a part."""
+        wanted = frozenset(names)
+        return [
+            Loan(from_=lender, to=borrower, flavor=fr[0], resource=fr[1], amount=amount(fr[1], lot))
+            for lender, borrower, fr, lot in self.loans
+            if lender in wanted or borrower in wanted
+        ]
+
+    def flavors(self, world: World) -> list[FlavorRow]:
+        """Return each flavor with what all queues and cohorts have and use of it."""
+        found = []
+        agents = {name: presence.flavors for name, presence in world.agents().items() if presence.present}
+        for name, stored in world.objects.by_kind["ResourceFlavor"].items():
+            nominal: dict[str, int] = {}
+            used: dict[str, int] = {}
+            queues: list[str] = []
+            for node, _ in self.walk():
+                for (flavor, resource), quota in node.quotas.items():
+                    if flavor == name:
+                        nominal[resource] = nominal.get(resource, 0) + quota.nominal
+                        if node.is_cluster_queue and node.name not in queues:
+                            queues.append(node.name)
+                if node.is_cluster_queue:
+                    for (flavor, resource), value in self._used[node.name].items():
+                        if flavor == name:
+                            used[resource] = used.get(resource, 0) + value
+            spec = stored.object.spec if isinstance(stored.object, kueue.ResourceFlavor) else None
+            found.append(
+                FlavorRow(
+                    name=name,
+                    node_labels=dict(spec.node_labels) if spec is not None else {},
+                    quota=[
+                        FlavorTotal(resource=r, nominal=amount(r, n), used=amount(r, used.get(r, 0)))
+                        for r, n in nominal.items()
+                    ],
+                    queues=queues,
+                    agents=sorted(agent for agent, flavors in agents.items() if name in flavors),
+                )
+            )
+        return found
+
+
+def active_of(status: Mapping[str, object]) -> tuple[bool, str]:
+    """Return whether a queue is active by its status, and why not."""
+    condition = status["conditions"][0]  # type: ignore[index]
+    if condition["status"] == "True":
+        return True, ""
+    return False, f"{condition['reason']}: {condition['message']}"
+
+
+def stop_policy(spec: kueue.ClusterQueueSpec | None) -> str:
+    """Return the stop policy where it says something."""
+    policy = "" if spec is None else str(spec.stop_policy or "")
+    return "" if policy == "None" else policy
+
+
+def queue_node(tree: QuotaTree, queue: ClusterQueueView) -> Node | None:
+    return tree.tree.cluster_queues.get(queue.name)
+
+
+def _unique(node: Node) -> str:
+    """A cohort may be called as a queue is."""
+    return node.name if node.is_cluster_queue else f"cohort/{node.name}"
+
+
+def _subtree(node: Node) -> Iterator[Node]:
+    yield node
+    for child in node.children:
+        yield from _subtree(child)
+
+
+def _shared(total: int, among: Mapping[str, int]) -> dict[str, int]:
+    """Return *total* in parts in proportion to *among*, whole units, the largest remainders first."""
+    whole = sum(among.values())
+    if not whole or not total:
+        return {}
+    parts = {name: total * one // whole for name, one in among.items()}
+    left = total - sum(parts.values())
+    for name in sorted(among, key=lambda n: (-(total * among[n] % whole), n))[:left]:
+        parts[name] += 1
+    return parts

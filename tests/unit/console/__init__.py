@@ -1,0 +1,1 @@
+"""The console's HTTP API, over logs at hand."""

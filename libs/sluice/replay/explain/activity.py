@@ -81,6 +81,3 @@ def _obstacles(state: SchedulerState, record: WorkloadRecord) -> Iterator[Reason
         yield SUSPENDED, f"ClusterQueue {name} is inactive: {reason} {message}".rstrip(" :")
     if gates and behind[0] != ADMISSION_GATED:
         yield ADMISSION_GATED, ADMISSION_GATED_BY.format(gates)
-
-
-__all__ = ["queue_words"]

@@ -112,6 +112,3 @@ def growth(
         if w.record.replaces == running.key and not w.finished
     )
     return grown, (*before, *made(cause, grown, remaining))
-
-
-__all__ = ["growth", "is_resize", "running_words", "taking_place", "until_then", "workload_of"]

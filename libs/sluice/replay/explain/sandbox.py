@@ -22,8 +22,6 @@ from sluice.log.runtime import process_pool
 
 from .stopping import Leavers
 
-__all__ = ["Laboratory", "Outcome"]
-
 
 @dataclass
 class Outcome:

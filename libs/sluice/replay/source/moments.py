@@ -10,7 +10,7 @@ from . import durations
 from .source import FileSource, Source, sequence_at
 from .time_travel import RangeError, check_range
 
-__all__ = ["MomentError", "latest", "moment_of", "sequence_of", "time_of"]
+__all__ = ["MomentError", "moment_of", "sequence_of", "time_of"]
 
 
 class MomentError(ValueError):

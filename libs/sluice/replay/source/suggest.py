@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from heapq import nlargest
 
+__all__ = ["did_you_mean", "nearest"]
+
 COMPARED = 1_000
 """Of more known words only the likeliest are looked at."""
 

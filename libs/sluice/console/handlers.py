@@ -204,7 +204,7 @@ class Handlers:
 
     async def job_timeline(self, asked: Asked) -> answers.TimelineAnswer:
         found, upto, time, live = await self._history(asked)
-        drawn = lanes.timeline(found, asked.key())
+        drawn = lanes.timeline(found)
         return answers.TimelineAnswer(
             upto=upto,
             time=time,

@@ -235,7 +235,7 @@ async def test_nothing_foreign_runs(serve: Serve) -> None:
             assert "unsafe" not in policy
             assert response.headers["X-Content-Type-Options"] == "nosniff"
     async with client.get("/static/../__init__.py") as response:
-        assert b"import" not in await response.read()
+        assert b'"""' not in await response.read()
 
 
 def test_the_document_knows_every_question() -> None:

@@ -26,12 +26,13 @@ class LiveSource:
         end: Callable[[], int] | None = None,
     ) -> None:
         """*snapshots*: finds the newest of a decider up to a sequence; *bases*: the state with which a log
-        that begins at a sequence, and ends at another, begins; *end*: how far it has come, if it is to go on."""
+        that begins at a sequence, and ends at another, begins; *end*: how far it has come, where it
+        goes on."""
         self.url, self.cell = url, cell
         self.name = f"cell {cell}"
         self.header = log_file.Header(cell=cell, source=self.name)
         self._snapshots, self._bases = snapshots, bases
-        self._first, known = extent(url, cell)
+        self._first, known = (1, 0) if end is not None else extent(url, cell)
         self._end = end or (lambda: known)
 
     @property
@@ -62,17 +63,10 @@ class LiveSource:
             return None
         if self._bases is None:
             raise NoBaseError(self.name, self._first)
-        return self._bases(decider, self._first, self._end)
+        return self._bases(decider, self._first, self.end)
 
     def snapshot(self, decider: Decider[Any], upto: int) -> Fold[Any] | None:
         return None if self._snapshots is None else self._snapshots(decider, upto)
-
-
-def _fixed_end(url: str, cell: str) -> Callable[[], int]:
-    probe = BulkReader(url, cell, start=1)
-    for _ in probe:
-        break
-    return lambda: probe.end
 
 
 def _imported(entry: Entry) -> Entry:

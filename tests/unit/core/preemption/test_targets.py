@@ -162,9 +162,10 @@ def test_who_is_leaving_helps_where_nobody_else_could_go():
     assert names(ask(w, pending("in", "a"), 2)) == ["leaving"]
 
 
-def test_who_would_borrow_does_not_reclaim_without_a_policy():
+@pytest.mark.parametrize("policy", [None, BorrowWithinCohort(policy="Never")], ids=["none", "never"])
+def test_who_would_borrow_does_not_reclaim_without_a_policy(policy):
     w = world()
-    queue(w, "a", cpu=1)
+    queue(w, "a", cpu=1, borrow=policy)
     queue(w, "b", cpu=1)
     queue(w, "lender", cpu=2)
     running(w, "b1", "b", 3, priority=0)
@@ -172,8 +173,11 @@ def test_who_would_borrow_does_not_reclaim_without_a_policy():
     assert ask(w, pending("in", "a", priority=9), 2) == []
 
 
-@pytest.mark.parametrize(("threshold", "victims"), [(None, ["b1"]), (3, ["b1"]), (2, [])])
-def test_borrowing_while_reclaiming_stops_at_the_threshold(threshold, victims):
+@pytest.mark.parametrize(
+    ("threshold", "priority", "victims"),
+    [(None, 9, ["b1"]), (3, 9, ["b1"]), (2, 9, []), (None, 4, ["b1"]), (None, 3, [])],
+)
+def test_borrowing_while_reclaiming_stops_at_the_threshold(threshold, priority, victims):
     """borrowWithinCohort reaches up to its threshold, and below the preemptor's priority in any case."""
     w = world()
     policy = BorrowWithinCohort(policy="LowerPriority", max_priority_threshold=threshold)
@@ -182,10 +186,43 @@ def test_borrowing_while_reclaiming_stops_at_the_threshold(threshold, victims):
     queue(w, "lender", cpu=2)
     running(w, "b1", "b", 3, priority=3)
 
-    targets = ask(w, pending("in", "a", priority=9), 2)
+    targets = ask(w, pending("in", "a", priority=priority), 2)
 
     assert names(targets) == victims
     assert all(t.reason == "InCohortReclaimWhileBorrowing" for t in targets)
+
+
+def test_who_may_not_borrow_over_others_takes_its_own_quota_back_from_them():
+    """Beyond the threshold nobody goes for a loan; with its own ones gone it needs none."""
+    w = world()
+    queue(w, "a", cpu=2, borrow=BorrowWithinCohort(policy="LowerPriority"))
+    queue(w, "b", cpu=0)
+    running(w, "own", "a", 1)
+    running(w, "b1", "b", 1, priority=9)
+
+    assert sorted(names(ask(w, pending("in", "a", priority=5), 2))) == ["b1", "own"]
+
+
+def test_several_of_one_queue_go_up_to_the_last_that_may():
+    """Three of the highest priority that is below the preemptor's."""
+    w = world()
+    queue(w, "a", cpu=3, reclaim="LowerPriority")
+    queue(w, "b", cpu=0)
+    for i in range(3):
+        running(w, f"b{i}", "b", 1, priority=4)
+
+    assert sorted(names(ask(w, pending("in", "a", priority=5), 3))) == ["b0", "b1", "b2"]
+
+
+def test_what_its_queue_bears_alone_is_nothing_to_the_cohort():
+    """Its cohort has quota for the rest of the request, and for no gpu: the queue has its own for ever."""
+    w = world()
+    w.tree.set_cohort("left", "root", {CPU: Quota(2)})
+    queue(w, "a", "left", quotas={CPU: Quota(1), GPU: Quota(1, lending_limit=0)})
+    queue(w, "b", "root", cpu=0)
+    running(w, "b1", "b", 2, priority=9)
+
+    assert names(get_targets(w, pending("in", "a"), {CPU: 2, GPU: 1}, (CPU,))) == ["b1"]
 
 
 @pytest.mark.parametrize("order", [("own", "b1"), ("b1", "own")])
@@ -361,6 +398,57 @@ def test_victims_of_a_trial_are_not_chosen_again(fair):
     assert not w.absent
 
 
+@pytest.mark.parametrize("fair", [False, True])
+def test_nobody_preempts_whom_it_was_preempted_by(fair):
+    """Neither in other queues nor in its own, whatever the rules say (decision 0018); others go instead."""
+    w = world(fair=fair)
+    queue(w, "a", cpu=2)
+    queue(w, "b", cpu=0)
+    running(w, "own", "a", 1, priority=-2)
+    running(w, "b1", "b", 1, priority=-1)
+    workload = pending("in", "a")
+    assert names(ask(w, workload, 1)) == ["b1"]
+    w.circles.note(w.workloads[WorkloadKey("ns/b1")], workload)
+    assert names(ask(w, workload, 1)) == ["own"]
+    w.circles.note(w.workloads[WorkloadKey("ns/own")], workload)
+    assert ask(w, workload, 1) == []
+
+
+@pytest.mark.parametrize("taker", ["lender", "b"])
+def test_who_uses_less_than_its_quota_takes_no_more_than_a_loan_needs(taker):
+    """Also where another queue borrows, of which nobody may go; to end within its quota two would have to."""
+    w = world()
+    queue(w, "a", cpu=3, reclaim="LowerPriority")
+    queue(w, "lender", cpu=2)
+    queue(w, "b", cpu=0)
+    running(w, "other", taker, 1, priority=9)
+    for name in ("a1", "a2"):
+        running(w, name, "a", 1)
+
+    assert names(ask(w, pending("in", "a", priority=5), 3)) == ["a1"]
+
+
+def test_a_queue_with_the_name_of_a_cohort_that_borrows_need_not_give():
+    w = world(fair=True)
+    w.tree.set_cohort("x", "team", {})
+    queue(w, "a", cpu=1)
+    queue(w, "x", cpu=2)
+    queue(w, "inner", "x", cpu=0)
+    running(w, "x1", "x", 1)
+    running(w, "i1", "inner", 1)
+
+    assert possible_victims(w, pending("in", "a"), {CPU: 1}, (CPU,)) == {WorkloadKey("ns/i1")}
+
+
+def test_who_may_not_borrow_more_takes_the_place_of_its_own_in_a_cohort_that_has_quota_left():
+    w = world(fair=True)
+    w.tree.set_cohort("left", "root", {CPU: Quota(4)})
+    queue(w, "a", "left", quotas={CPU: Quota(1, borrowing_limit=0)})
+    running(w, "low", "a", 1)
+
+    assert names(ask(w, pending("in", "a", priority=5), 1)) == ["low"]
+
+
 def test_siblings_that_hold_on_go_too_where_it_would_borrow_else():
     """CA10, AX6: what they share is free in the queue's own quota when the last of them has gone."""
     w = world()
@@ -511,6 +599,30 @@ def test_weight_zero_always_gives():
 
     assert names(ask(w, pending("in", "a"), 1)) == ["b1"]
     assert ask(w, pending("in", "b"), 1) == []
+
+
+def test_weight_zero_gives_before_any_share():
+    w = world(fair=True)
+    queue(w, "lender", cpu=6)
+    queue(w, "a", cpu=0)
+    queue(w, "b", cpu=0, weight=0)
+    queue(w, "c", cpu=0)
+    running(w, "b1", "b", 1)
+    running(w, "c1", "c", 5)
+
+    assert names(ask(w, pending("in", "a"), 1)) == ["b1"]
+
+
+def test_of_equal_shares_a_cohort_gives_before_a_queue():
+    w = world(fair=True)
+    w.tree.set_cohort("right", "team", {})
+    queue(w, "a", cpu=4)
+    queue(w, "b", cpu=0)
+    queue(w, "c", "right", cpu=0)
+    running(w, "b1", "b", 2)
+    running(w, "c1", "c", 2)
+
+    assert names(ask(w, pending("in", "a"), 2)) == ["c1"]
 
 
 @pytest.mark.parametrize("strategies", [["LessThanOrEqualToFinalShare"], []], ids=["the first", "both"])

@@ -160,6 +160,22 @@ def test_a_queue_that_leaves_takes_its_usage_along():
     assert (a.used(CPU), tree.cohorts["team"].used(CPU), tree.cohorts["root"].used(CPU)) == (7, 3, 3)
 
 
+def test_a_queue_joins_and_leaves_a_cohort_that_keeps_quota_for_itself():
+    """Usage of what it has no quota for comes along; above the cohort only what that lends counts."""
+    tree = Tree()
+    team = tree.set_cohort("team", "root", cpu(4, lend=2))
+    root = tree.cohorts["root"]
+    a = tree.set_cluster_queue("a", "", {})
+    tree.add(a, {CPU: 6})
+    for nominal, used in ((0, 4), (3, 1)):
+        tree.set_cluster_queue("a", "team", cpu(nominal))
+        assert (team.used(CPU), root.used(CPU), root.subtree_quota(CPU)) == (6, used, 2)
+
+    tree.remove_cluster_queue("a")
+
+    assert (team.used(CPU), root.used(CPU), root.subtree_quota(CPU)) == (0, 0, 2)
+
+
 def test_who_goes_leaves_nothing_behind():
     """A cohort with a manifest stays without its queue; it ends with the manifest."""
     tree = Tree()

@@ -65,6 +65,19 @@ def test_release_without_a_reservation_does_nothing():
     assert (a.node.used(CPU), len(a.candidates), a.workloads) == (0, 0, {})
 
 
+def test_a_workload_that_was_read_anew_takes_its_own_place():
+    w = world()
+    candidates = queue(w, "a", "", cpu=4).candidates
+    running(w, "x", "a", 1)
+    again = pending("x", "a")
+    again.usage, again.reserved_at = {CPU: 1}, 1
+
+    candidates.put(again)
+
+    [(_, kept)] = candidates.running
+    assert kept is again
+
+
 def test_nobody_holds_what_nobody_uses():
     w = world()
     a = queue(w, "a", "", cpu=4)

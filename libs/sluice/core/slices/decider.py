@@ -11,6 +11,7 @@ The state is in `state`, decoding in `intake` and `submission`, the fold in `fol
 """
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import ClassVar
 
 from sluice.core.step_size import Room
@@ -32,6 +33,9 @@ __all__ = ["SliceAggregator"]
 MAX_INPUT_BYTES = 1024 * 1024
 """After so much, the next message has its turn in another step."""
 
+PORTION, PORTION_BYTES = 50, 64 * 1024
+"""After so many messages of the backlog, or so much, others have their turn: some 5 ms of work."""
+
 _COMES_FIRST = (Todo.RESIZE, Todo.GROW, Todo.FORGET_SLICE)
 """What decides which of a job's slices the next message is about."""
 
@@ -43,7 +47,7 @@ class SliceAggregator:
     reads: ClassVar[frozenset[str]] = frozenset(
         {"job.>", "presence.agent.*", "config", "scheduler", "checks", "variants"}
     )
-    state_version: ClassVar[int] = 14
+    state_version: ClassVar[int] = 15
 
     initial = staticmethod(State)
 
@@ -56,16 +60,17 @@ class SliceAggregator:
     def decide(self, state: State, at: Micros) -> Sequence[Event]:
         """Return what follows from what came in since the state was last settled.
 
-        1. Messages about jobs: at most one of each job, since the next one depends on its outcome.
+        1. Messages about live jobs: at most one of each job, since the next one depends on its outcome.
         2. What jobs without a message need.
         3. Waiting workloads that limit ranges make something else of.
         4. Agents that came or went, after the messages that say what they run.
         5. Finished jobs whose time is over, and then replaced slices.
+        6. A portion of the messages about jobs that do not live: nobody waits for a flood of submissions.
         """
         events: list[Event] = []
         busy: set[JobKey] = set()
         room = Room()
-        if state.inbox and not _answer_messages(state, at, events, busy, room):
+        if state.first and not _answer_messages(state, at, events, busy, room):
             return events
         if state.todo:
             for key in state.todo:
@@ -79,13 +84,16 @@ class SliceAggregator:
                     and not add_to_step(adjusted(state, key), events, room)
                 ):
                     return events
-        if events:
-            return events
-        if state.presence:
-            answer_presence(state, state.presence[0], at, events, room)
-        elif state.finished:
-            _forget_finished(state, at, events)
-        return events or _forget_slices(state, at)
+        if not events:
+            if state.presence:
+                answer_presence(state, state.presence[0], at, events, room)
+            elif state.finished:
+                _forget_finished(state, at, events)
+            if events or (events := _forget_slices(state, at)):
+                return events
+        if state.backlog:
+            _take_portion(state, at, events, room)
+        return events
 
     def deadline(self, state: State) -> Micros | None:
         """Return when the next finished job or replaced slice is to be forgotten for its age."""
@@ -108,8 +116,8 @@ def _answer_messages(state: State, at: Micros, events: list[Event], busy: set[Jo
     size = 0
     # What an agent says after it was lost is not over with its loss.
     before = state.presence[0].seq if state.presence else None
-    for key, queue in state.inbox.items():
-        job = state.jobs.get(key)
+    for key in state.first:
+        queue, job = state.inbox[key], state.jobs.get(key)
         if job is not None and (job.todo in _COMES_FIRST or job.pending_todo is Todo.WITHDRAW):
             continue  # the next change starts from what this one leads to
         for inbound in queue.values():
@@ -126,6 +134,20 @@ def _answer_messages(state: State, at: Micros, events: list[Event], busy: set[Jo
         if len(events) >= MAX_EVENTS or size >= MAX_INPUT_BYTES:
             break
     return True
+
+
+def _take_portion(state: State, at: Micros, events: list[Event], room: Room) -> None:
+    """Answer the messages of the backlog whose turn it is."""
+    size = 0
+    for key in islice(state.backlog, PORTION):
+        inbound = next(iter(state.inbox[key].values()))
+        answers = answer(state, key, inbound, at)
+        if not room.takes(answers):
+            return
+        events += answers
+        size += len(inbound.payload)
+        if size >= PORTION_BYTES or len(events) >= MAX_EVENTS:
+            return
 
 
 def _forget_finished(state: State, at: Micros, events: list[Event]) -> None:

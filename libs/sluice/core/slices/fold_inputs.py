@@ -36,7 +36,7 @@ def _message(state: State, event: Message, seq: int, at: Micros) -> None:
         state.presence.append(read_presence(event, seq))
         return
     key, inbound = read_job_message(event, seq, at)
-    state.receive(key, inbound)
+    state.receive(key, inbound, first=key in state.jobs)
 
 
 def _object_applied(state: State, event: ObjectApplied, seq: int, _at: Micros) -> None:

@@ -3,6 +3,8 @@
 Messages that wait are stored as they came and decoded again, so that a snapshot holds facts only.
 """
 
+from collections.abc import Iterable
+
 import msgspec
 
 from sluice.api import kueue
@@ -38,6 +40,7 @@ class Snapshot(msgspec.Struct, frozen=True, array_like=True):
     overheads: dict[str, Amounts]
     adjusting: list[tuple[JobKey, int]]
     messages: list[Kept]
+    backlog: list[Kept]
     presence: list[Kept]
     todo: list[JobKey]
 
@@ -70,15 +73,20 @@ def dump(state: State) -> bytes:
             ],
             overheads=dict(sorted(state.overheads.items())),
             adjusting=list(state.adjusting.items()),
-            messages=[
-                (waiting.seq, waiting.at, waiting.subject, waiting.payload)
-                for queue in state.inbox.values()
-                for waiting in queue.values()
-            ],
+            messages=_kept(state, state.first),
+            backlog=_kept(state, state.backlog.as_they_stand()),
             presence=[(waiting.seq, 0, waiting.subject, waiting.payload) for waiting in state.presence],
             todo=list(state.todo),
         )
     )
+
+
+def _kept(state: State, jobs: Iterable[JobKey]) -> list[Kept]:
+    return [
+        (waiting.seq, waiting.at, waiting.subject, waiting.payload)
+        for key in jobs
+        for waiting in state.inbox[key].values()
+    ]
 
 
 def load(data: bytes) -> State:
@@ -116,9 +124,10 @@ def load(data: bytes) -> State:
     )
     for namespace, name, spec in found.limit_ranges:
         state.limit_ranges.setdefault(namespace, {})[name] = spec
-    for seq, at, subject, payload in found.messages:
-        key, waiting = inbound(Message(subject=subject, payload=payload), seq, at)
-        state.receive(key, waiting)
+    for messages, first in ((found.messages, True), (found.backlog, False)):
+        for seq, at, subject, payload in messages:
+            key, waiting = inbound(Message(subject=subject, payload=payload), seq, at)
+            state.receive(key, waiting, first=first)
     for seq, _, subject, payload in found.presence:
         state.presence.append(presence(Message(subject=subject, payload=payload), seq))
     return state

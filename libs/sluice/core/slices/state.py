@@ -1,7 +1,7 @@
 """What the slice-aggregator remembers: live jobs, finished ones, and what waits to be decided.
 
-Plain mutable records, changed only by folding events. `State.inbox`, `State.todo` and
-`State.presence` are the work lists: what is in none of them is settled.
+Plain mutable records, changed only by folding events. `State.inbox` (of which `first` and `backlog` say what
+comes when), `State.todo` and `State.presence` are the work lists: what is in none of them is settled.
 """
 
 from collections import deque
@@ -19,6 +19,7 @@ from sluice.events.job import OnLoss
 from sluice.events.slices import WorkloadRecord
 from sluice.protocol.dispatch import DispatchPodSet
 
+from .backlog import Backlog, queue_of
 from .intake import Inbound, Presence
 
 __all__ = ["Job", "Phase", "State", "Stop", "Todo"]
@@ -215,6 +216,10 @@ class State:
 
     inbox: dict[JobKey, dict[int, Inbound]] = field(default_factory=dict)
     """Job -> messages by sequence, in order."""
+    first: dict[JobKey, None] = field(default_factory=dict)
+    """Jobs in the inbox that live, or did when their first message came: these are answered first."""
+    backlog: Backlog = field(default_factory=Backlog)
+    """All others in the inbox, as their turns come."""
     inbox_of: dict[int, JobKey] = field(default_factory=dict)
     """Sequence of a message in the inbox -> its job."""
     unread: dict[JobKey, tuple[Inbound, Sequence[PodSet]]] = field(default_factory=dict)
@@ -270,9 +275,17 @@ class State:
         if executor:
             self.claimed.setdefault(executor, {})[job.key] = on_loss
 
-    def receive(self, key: JobKey, inbound: Inbound) -> None:
-        """Put a message into the inbox."""
-        self.inbox.setdefault(key, {})[inbound.seq] = inbound
+    def receive(self, key: JobKey, inbound: Inbound, *, first: bool) -> None:
+        """Put a message into the inbox. *first*: whether its job is then one of those answered first."""
+        messages = self.inbox.get(key)
+        if messages is not None:
+            messages[inbound.seq] = inbound
+        else:
+            self.inbox[key] = {inbound.seq: inbound}
+            if first:
+                self.first[key] = None
+            else:
+                self.backlog.add(key, queue_of(key, inbound.payload))
         self.inbox_of[inbound.seq] = key
 
     def answered(self, seq: int) -> Inbound | None:
@@ -282,6 +295,13 @@ class State:
             return None
         messages = self.inbox[key]
         inbound = messages.pop(seq)
+        if key not in self.first:
+            self.backlog.remove(key)
+            if messages:
+                # What is left follows from this one's answer, and is no newcomer's.
+                self.first[key] = None
+        elif not messages:
+            del self.first[key]
         if not messages:
             del self.inbox[key]
         return inbound

@@ -41,10 +41,10 @@ _TRACER = trace.get_tracer("sluice.log")
 class Settings:
     """How the runner paces itself."""
 
-    fold_chunk: int = 2_000
+    fold_chunk: int = 1_000
     """Most inputs folded before deciding again, and before others get their turn."""
     yield_s: float = 0.002
-    """After so long of deciding, what there is gets committed and others get their turn."""
+    """After so long of deciding, what there is gets committed, inputs are taken in, others get their turn."""
     turn_steps: int = 2_000
     """After so many steps without having settled, inputs are taken in before more is decided."""
     mark_inputs: int = 1_000
@@ -287,7 +287,7 @@ class Runner[S]:
                     await asyncio.sleep(0)
                     self._check()
                 if replica.hear(entries[begin : begin + chunk]):
-                    await self._settle()
+                    await self._settle(more=begin + chunk < len(entries))
             if not replica.settled or (replica.due is not None and self._now() >= replica.due):
                 await self._settle()
             self._measure()
@@ -303,12 +303,16 @@ class Runner[S]:
         if not self.leadership.held:
             raise Fenced("the lease is another's")
 
-    async def _settle(self) -> None:
+    async def _settle(self, *, more: bool = False) -> None:
         """Decide until there is nothing more to decide; commits go out meanwhile.
+
+        What comes in meanwhile may have to be answered first, so the turn ends after a while if there is
+        anything: *more* inputs that were taken, or others that the log has.
 
         Should a decider find something to decide for ever, the turn ends all the same: what comes in next may
         be what ends it, and the log shows what goes round.
         """
+        assert self.tail is not None
         replica, steps, before = self.replica, 0, self.replica.decided
         turn = time.perf_counter()
         while (step := replica.decide(self._now())) is not None:
@@ -323,6 +327,8 @@ class Runner[S]:
                 self._commit()
                 await asyncio.sleep(0)
                 self._check()
+                if more or self.tail.lag:
+                    break
                 turn = time.perf_counter()
         self.metrics.steps += replica.decided - before
         if replica.settled:

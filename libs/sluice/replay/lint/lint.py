@@ -21,7 +21,16 @@ from sluice.core.variants.decider import VariantController
 from sluice.events.base import JobKey, Micros, WorkloadKey
 from sluice.events.codec import FOREIGN, CommitDecodeError, decode_commit
 from sluice.events.commit import Step
-from sluice.events.slices import InputsIgnored, WorkloadCreated
+from sluice.events.slices import (
+    InputsIgnored,
+    JobClaimed,
+    JobResized,
+    JobResumed,
+    JobSuspended,
+    WorkloadCreated,
+    WorkloadFinished,
+    WorkloadPodsReady,
+)
 from sluice.log.contract import Entry
 from sluice.log.decider import Decider
 from sluice.log.fold import Fold, FoldError
@@ -82,6 +91,11 @@ class _LiveJob:
     at: Micros
 
 
+_FEW = 100
+_OF_LIVE_JOBS = (JobClaimed, JobResized, JobResumed, JobSuspended, WorkloadFinished, WorkloadPodsReady)
+"""Decided of live jobs alone, and small."""
+
+
 class _Answers(Listener):
     """Every message about a job is answered. What is still to be answered where the log ends is not lost."""
 
@@ -90,11 +104,16 @@ class _Answers(Listener):
         self.live: list[_LiveJob] = []
         self._times: dict[int, Micros] = {}
         self._made: dict[str, int] = {}
+        self._passed = 0
+        """Up to here, whatever waited in the backlog must have been answered."""
 
     def came(self, entries: Sequence[Entry]) -> None:
         self._times.update((entry.seq, entry.at) for entry in entries if entry.suffix.startswith("job."))
 
     def decided(self, seq: int, step: Step) -> None:
+        # What is left of such a step is the backlog's.
+        if 0 < len(step.events) < _FEW and all(isinstance(event, _OF_LIVE_JOBS) for event in step.events):
+            self._passed = step.upto
         for event in step.events:
             self._times.pop(event.cause, None)
             if isinstance(event, InputsIgnored):
@@ -107,7 +126,9 @@ class _Answers(Listener):
         state = fold.state
         for seq, at in self._times.items():
             key = state.inbox_of.get(seq)
-            waits = seq > fold.upto or (key in state.jobs and state.jobs[key].todo is not Todo.NONE)
+            job = state.jobs.get(key) if key is not None else None
+            waits = seq > (self._passed if key is not None and key in state.backlog else fold.upto)
+            waits = waits or (job is not None and job.todo is not Todo.NONE)
             if not waits:
                 text = f"the message about {key or 'a job'} at {seq} was never answered"
                 self.lost.append(Violation("no-lost-job", seq, at, text))

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from sluice.core.slices.decider import PORTION
 from sluice.core.workload.inputs import heard
 from sluice.events.base import Event, JobKey
 from sluice.events.codec import encode_message
@@ -409,8 +410,8 @@ def test_retention(world: World) -> None:
 
 
 def test_many_messages_are_decided_together(world: World) -> None:
-    """One step holds the consequences of a whole batch."""
-    for number in range(100):
+    """One step holds the consequences of a whole portion."""
+    for number in range(PORTION):
         payload = encode_message(
             message_id=str(number),
             source="t",

@@ -263,6 +263,33 @@ async def test_what_never_settles_still_hears_the_log():
         assert dump(replayed(log)) == dump(runner.fold)
 
 
+class Attentive(Bank):
+    """Decides one order at a time, as every bank here, and tells how many it knew by then."""
+
+    def __init__(self):
+        self.known = []
+
+    def decide(self, state, at):
+        self.known.append(len(state.done) + len(state.orders))
+        return super().decide(state, at)
+
+
+async def test_inputs_are_taken_in_while_much_is_to_be_decided():
+    """What comes meanwhile may have to be decided first; it does not wait until all else is."""
+    log, decider = MemoryLog(), Attentive()
+    async with running(log, decider=decider, settings=Settings(yield_s=0.0)) as runner:
+        for n in range(50):
+            await log.append("job.a.b", order(f"o{n}"))
+        await eventually(lambda: len(runner.fold.state.done) > 5)
+        assert not runner.settled
+        await log.append("job.a.b", order("late"))
+        done = len(runner.fold.state.done)
+        await eventually(lambda: runner.settled)
+
+        assert decider.known[done + 5] == 51
+        assert dump(replayed(log)) == dump(runner.fold)
+
+
 async def test_standby_holds_a_bounded_number_of_inputs_back():
     """A leader that has nothing to decide says so now and then."""
     log = MemoryLog()

@@ -37,7 +37,7 @@ class Console:
         self.process.communicate(timeout=60)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def console(request) -> Iterator[Console]:
     request.getfixturevalue("chromium")  # where there is none, nothing has to be started
     pytest.importorskip("sluice.services.console", reason="there is no console here")
@@ -46,8 +46,9 @@ def console(request) -> Iterator[Console]:
     running.end()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium():
+    """For one module at a time: as long as it runs, an event loop does, which tests elsewhere could not have."""
     if CHROMIUM is None:
         pytest.skip("no Chromium here: apt-get install chromium")
     driver = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")

@@ -73,9 +73,9 @@ class Questions:
         finally:
             running.waiting -= 1
             if not running.waiting and not running.task.done():
-                # The last one who asked has gone.
+                # The last one who asked has gone; whoever asks next begins anew.
                 running.task.cancel()
-                self._works.pop(key, None)
+                self._forget(key, running.task)
 
     async def _work(self, key: object, work: Callable[[], Told]) -> Told:
         try:
@@ -91,12 +91,18 @@ class Questions:
         except ChildLostError as error:
             return Told(problem=str(error) or "the process that looked for it was ended", code="Unavailable")
         finally:
-            self._works.pop(key, None)
+            self._forget(key, asyncio.current_task())
         if not found.problem:
             self._answers[key] = found
             if len(self._answers) > REMEMBERED:
                 self._answers.popitem(last=False)
         return found
+
+    def _forget(self, key: object, task: "asyncio.Task[Any] | None") -> None:
+        """Another's work may have begun under the same key, after this one's was cancelled."""
+        work = self._works.get(key)
+        if work is not None and work.task is task:
+            del self._works[key]
 
 
 def _problem(told: Told) -> ProblemError:

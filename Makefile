@@ -65,6 +65,10 @@ fault: .venv/ready ## Kill services and server at random while jobs run; then ch
 	@$(PY) -m tests.fault
 	@$(PY) -m tests.fault --checks --kills 40
 
+.PHONY: fault-store
+fault-store: .venv/ready ## Lose buckets, servers, clocks, connections and the log while jobs flow (ten minutes)
+	@$(PY) -m tests.fault.store
+
 .PHONY: sim
 sim: .venv/ready ## Simulate the whole cell from new seeds, MINUTES=1 on all cores; SEED=n STEPS=n plays one
 	@$(PY) -m tests.simulation $(if $(SEED),--seed $(SEED),--minutes $(MINUTES)) --steps $(STEPS)

@@ -35,7 +35,7 @@ class Cluster:
         routes = ", ".join(f'"nats://127.0.0.1:{port}"' for port in self._routes)
         for number, (port, route) in enumerate(zip(self.ports, self._routes, strict=True)):
             directory = self.directory / f"n{number}"
-            directory.mkdir(parents=True)
+            directory.mkdir(parents=True, exist_ok=True)
             config = directory / "nats-server.conf"
             config.write_text(f"""
 server_name: "n{number}"
@@ -46,21 +46,41 @@ max_pending: {32 * MAX_PAYLOAD}
 jetstream {{ store_dir: "{directory / "jetstream"}" }}
 cluster {{ name: "test", listen: "127.0.0.1:{route}", routes: [{routes}] }}
 """)
-            self._processes.append(
-                subprocess.Popen(
-                    [find_binary(os.environ), "-c", config],
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                )
-            )
+            self._processes.append(self._begun(number))
+
+    def _begun(self, number: int) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [find_binary(os.environ), "-c", self.directory / f"n{number}" / "nats-server.conf"],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+    def start_one(self, number: int) -> None:
+        """Start server *number* again, where it was killed."""
+        self._processes[number].wait()
+        self._processes[number] = self._begun(number)
+
+    def store(self, number: int) -> Path:
+        """Where server *number* keeps its streams."""
+        return self.directory / f"n{number}" / "jetstream"
 
     def kill_one(self, number: int) -> None:
         """End server *number* as a crash would; it stays away."""
         self._processes[number].kill()
 
+    def stop(self) -> None:
+        """End all servers in order; `start_one` begins them again."""
+        for process in self._processes:
+            process.terminate()
+        for process in self._processes:
+            process.wait()
+
     def pause_one(self, number: int) -> None:
         """Let server *number* fall silent without closing a connection, as one does that loses its power."""
         self._processes[number].send_signal(signal.SIGSTOP)
+
+    def resume_one(self, number: int) -> None:
+        self._processes[number].send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
         for process in self._processes:

@@ -119,7 +119,7 @@ class Faults:
             took = time.monotonic() - began
         finally:
             self.cell.system.cluster.start_one(number)
-        await self._current()
+        await self._current(time.monotonic())
         return took
 
     async def pause_server(self) -> float:
@@ -132,16 +132,30 @@ class Faults:
             took = time.monotonic() - began
         finally:
             cluster.resume_one(number)
-        await self._current()
+        await self._current(time.monotonic())
         return took
 
-    async def _current(self) -> None:
-        """Wait until all servers have the whole log."""
+    async def _current(self, since: float) -> None:
+        """Wait until all servers have all of every stream, and have said so after *since*.
+
+        Leases and heartbeats are in memory: a server that was started again has no copy at first. With
+        the next server gone by then, two of three copies would be lost, and nobody may write those buckets
+        before all servers are back.
+        """
 
         async def current() -> bool:
-            log = self.cell.client.log
-            others = (await api.info(await log.connection(), log.cell.stream))["cluster"].get("replicas", [])
-            return len(others) == SERVERS - 1 and all(other.get("current") for other in others)
+            connection = await self.cell.client.log.connection()
+            streams = api.checked(await connection.ask("$JS.API.STREAM.NAMES"), "streams")["streams"]
+            asked = time.monotonic()
+            found = [(await api.info(connection, name))["cluster"].get("replicas", []) for name in streams]
+            return all(
+                len(others) == SERVERS - 1
+                and all(
+                    other["current"] and not other.get("lag") and other["active"] < (asked - since) * 1e9
+                    for other in others
+                )
+                for others in found
+            )
 
         await eventually(lambda: tried(current))
 
@@ -158,7 +172,7 @@ class Faults:
             cluster.start_one(number)
         await self.probe()
         took = time.monotonic() - began
-        await self._current()
+        await self._current(began)
         return took
 
     async def restore(self) -> float:
@@ -177,7 +191,7 @@ class Faults:
         await self.probe()
         await eventually(lambda: run.end is not None)
         took = time.monotonic() - began
-        await self._current()
+        await self._current(began)
         return took
 
     # executors

@@ -6,10 +6,12 @@ import contextlib
 import pytest
 
 from sluice.log.errors import EventLogError
+from sluice.log.nats import jetstream_api as api
 from sluice.log.nats.blocking import BulkReader
 from sluice.log.nats.consumer import Deliveries, may_be_behind
+from sluice.log.nats.jetstream import JetStreamLog
 from sluice.log.nats.kv import Bucket
-from tests.support.nats_cluster import nats_cluster
+from tests.support.nats_cluster import SERVERS, nats_cluster
 from tests.support.waiting import eventually
 
 __all__ = ["nats_cluster"]
@@ -55,6 +57,23 @@ async def test_what_is_in_a_bucket_is_read(log):
         assert len(await bucket.everything()) == n + 2
     await bucket.remove("k19")
     assert len(await bucket.everything()) == 20
+
+
+async def test_a_bucket_has_as_many_copies_as_the_log(log):
+    """Also if it is made by somebody whom nobody has told how many that are."""
+    untold = JetStreamLog(log.url, "read")
+    bucket = Bucket(untold, "made-anew")
+    try:
+
+        async def written():
+            with contextlib.suppress(EventLogError, ConnectionError, TimeoutError):
+                return await bucket.put("k", b"1")
+
+        await eventually(written)
+        found = await api.info(await untold.connection(), bucket.stream)
+        assert found["config"]["num_replicas"] == SERVERS
+    finally:
+        await untold.close()
 
 
 def test_nothing_left_is_not_the_end_where_the_server_is_behind():

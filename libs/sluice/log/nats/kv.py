@@ -13,7 +13,7 @@ from .connection import Connection
 from .consumer import StreamReplacedError
 from .jetstream import JetStreamLog, JetStreamTail, read_ack, read_stream
 from .protocol import Frame, headers_of
-from .streams import WHOLE, ensure_bucket, look_at
+from .streams import WHOLE, copies, ensure_bucket, look_at
 
 __all__ = ["Bucket", "is_deletion"]
 
@@ -38,9 +38,14 @@ class Bucket:
         self.prefix = f"$KV.{self.name}."
 
     async def ensure(self) -> None:
-        """Create the bucket if it is not there."""
+        """Create the bucket if it is not there, with no fewer copies than the log has.
+
+        Whoever comes first makes a bucket that was lost, maybe an executor that nobody has told of replicas;
+        with one copy, the next death of a server would stop the cell.
+        """
         connection = await self.log.connection()
-        await ensure_bucket(connection, self.name, self.log.replicas, memory=self.memory)
+        replicas = max(self.log.replicas, await copies(connection, self.log.cell))
+        await ensure_bucket(connection, self.name, replicas, memory=self.memory)
 
     async def _connection(self) -> Connection:
         async with asyncio.timeout(ANSWER_S):

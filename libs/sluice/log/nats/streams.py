@@ -159,6 +159,19 @@ async def ensure_log(connection: Connection, cell: Cell, replicas: int = 1) -> N
     await ensure(connection, stream_config(cell, replicas))
 
 
+async def copies(connection: Connection, cell: Cell) -> int:
+    """Return how many copies the servers keep of a cell's log, 0 if there is none, or this user may not ask.
+
+    Raises:
+        LogUnavailableError, ConnectionError, TimeoutError: nobody says.
+    """
+    try:
+        found = await api.info(connection, cell.stream)
+    except (NoStreamError, AppendRefusedError):
+        return 0
+    return int(found["config"].get("num_replicas", 1))
+
+
 class Standing(NamedTuple):
     """Where a bucket stands. *created*: tells it from one made in its place. *whole*: see `WHOLE`. *atomic*:
     takes atomic batches."""

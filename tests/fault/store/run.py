@@ -44,12 +44,6 @@ LONG: tuple[Fault, ...] = (
     ("clocks two hours ahead for 2 s", Faults.clock),
     ("an older log is put back", Faults.restore),
 )
-SHORT: tuple[Fault, ...] = (
-    ("dispatch deleted", partial(Faults.lose, what="dispatch")),
-    ("rubbish in leases", partial(Faults.spoil, what="leases")),
-    ("a server is killed", partial(Faults.kill_server, whose="another")),
-    ("executor: nothing comes through for 3 s", Faults.hold_shortly),
-)
 
 
 @dataclass
@@ -184,4 +178,4 @@ def _divergent(entries: Sequence[Entry]) -> list[str]:
     return found
 
 
-__all__ = ["LONG", "SHORT", "Report", "run"]
+__all__ = ["LONG", "Report", "run"]

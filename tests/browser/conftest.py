@@ -48,7 +48,7 @@ def console(request) -> Iterator[Console]:
 
 @pytest.fixture(scope="module")
 def chromium():
-    """For one module at a time: as long as it runs, an event loop does, which tests elsewhere could not have."""
+    """For one module at a time: while it runs an event loop does, which tests elsewhere could not have."""
     if CHROMIUM is None:
         pytest.skip("no Chromium here: apt-get install chromium")
     driver = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")

@@ -1,4 +1,4 @@
-"""`python -m sluice.services.console`: the console of a cell, or, with `--log FILE`, of an exported log."""
+"""`python -m sluice.services.console`: the console of a cell, or, with `--log`, of an exported log."""
 
 import asyncio
 import os
@@ -20,7 +20,9 @@ from sluice.log.errors import EventLogError
 from sluice.log.nats.responder import Responder
 from sluice.log.runtime.config import refuse
 from sluice.protocol.subjects import Cell
-from sluice.replay.source.source import FileSource, LogFileError
+from sluice.replay.source.source import FileSource, LogFileError, Source
+from sluice.retention.archive import Archive, cell_of
+from sluice.retention.stores import store_at
 
 from .config import Config, access_of, load
 
@@ -45,13 +47,21 @@ async def _serve(config: Config) -> None:
 
 
 async def _serve_file(config: Config, stop: asyncio.Event) -> None:
-    cell = Recorded(FileSource(Path(config.log)))
+    cell = Recorded(_recorded(config.log))
     try:
         async with Server(application(cell, access_of(config)), config.host, config.port) as server:
             _say(server.address, config.address_file)
             await stop.wait()
     finally:
         await cell.close()
+
+
+def _recorded(place: str) -> Source:
+    """Return the log in a file, or in the directory of an archive."""
+    if not Path(place).is_dir():
+        return FileSource(Path(place))
+    store = store_at(place)
+    return Archive(store, cell_of(store)).source()
 
 
 async def _serve_cell(config: Config, stop: asyncio.Event) -> None:
@@ -105,7 +115,7 @@ async def _offer(responder: Responder, cell: LiveCell, config: Config) -> None:
 
 
 def _arguments(config: Config, arguments: list[str]) -> Config:
-    """Return the configuration with `--log FILE`, `--port N` and `--host ADDRESS` of the command line."""
+    """Return the configuration with `--log FILE|DIR`, `--port N` and `--host ADDRESS` of the command line."""
     known = {"--log": "log", "--port": "port", "--host": "host"}
     given = dict(zip(arguments[::2], arguments[1::2], strict=False))
     if len(arguments) % 2 or not given.keys() <= known.keys():

@@ -2,7 +2,7 @@
 
 import asyncio
 import secrets
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
@@ -13,15 +13,18 @@ from sluice.log.errors import EventLogError
 from sluice.log.fold import Fold
 from sluice.log.nats import jetstream_api
 from sluice.log.nats.connection import Connection
+from sluice.log.nats.consumer import HistoryLostError
 from sluice.log.nats.jetstream import JetStreamLog
 from sluice.log.nats.objects import ObjectBucket
 from sluice.log.nats.protocol import Frame, addresses
+from sluice.log.runtime.bases import Bases
 from sluice.log.runtime.snapshot import Snapshots
-from sluice.readmodel import replicas
+from sluice.readmodel import replicas, snapshot
 from sluice.readmodel.follower import Follower
 from sluice.readmodel.world import World
 from sluice.replay.source.live import LiveSource
 from sluice.replay.source.source import Source
+from sluice.retention.live import base_finder
 
 from .cell import Hands, Replica
 from .log_view import Density
@@ -30,10 +33,18 @@ from .problems import UnavailableError
 
 OPEN_S = 5.0
 FIRST_ANSWER_S, SILENCE_S = 1.0, 0.15
+FIRST_S = 2.0
+"""So often it is asked where the log begins: it may be cut."""
 REPLICAS_S = 2.0
 """So long what replicas have said of themselves is passed on."""
 
 log = structlog.get_logger("sluice.console.live")
+
+
+class _Log(LiveSource):
+    @property
+    def earlier(self) -> str:
+        return "" if self.first == 1 else "what was before is in the archive: sluice console -l ARCHIVE"
 
 
 class LiveCell:
@@ -44,14 +55,19 @@ class LiveCell:
     def __init__(self, url: str, cell: str) -> None:
         self._url, self.cell, self.name = url, cell, f"cell {cell}"
         self._log = JetStreamLog(url, cell, name="console")
-        self._follower = Follower(self._log, Snapshots(ObjectBucket(self._log)))
-        self.source: Source = LiveSource(
+        self._follower = Follower(
+            self._log, Snapshots(ObjectBucket(self._log)), bases=Bases(ObjectBucket(self._log, "bases"))
+        )
+        self._first = 1
+        self.source: Source = _Log(
             url,
             cell,
             lambda decider, upto: _snapshot(url, cell, decider, upto),
+            base_finder(url, cell),
+            first=lambda: self._first,
             end=lambda: self._follower.world.seq,
         )
-        self._hands, self._past = Hands(), Past(self.source)
+        self._hands, self._past = Hands(), Past(self.source, self._begin)
         self.density = Density(self.source, 1)
         self._replicas: tuple[float, list[Replica]] = (0.0, [])
 
@@ -71,17 +87,52 @@ class LiveCell:
         """
         # Without a time limit: the console may be started before the server is.
         await self._log.open(None)
-        await self._follower.run(_nothing)
+        self._first = await self._log.first()
+        looking = asyncio.create_task(self._look())
+        try:
+            await self._follower.run(_nothing)
+        finally:
+            looking.cancel()
+
+    async def _look(self) -> None:
+        while True:
+            await asyncio.sleep(FIRST_S)
+            with suppress(EventLogError, OSError):
+                self._first = await self._log.first()
+
+    def _begin(self) -> World:
+        """Return the world that the log begins with; for a thread without an event loop."""
+        first, end = self.source.first, self.source.end
+        if first == 1:
+            return World()
+
+        async def find() -> World:
+            log = JetStreamLog(self._url, self.cell, name="console")
+            await log.open(OPEN_S)
+            try:
+                return await snapshot.from_base(Bases(ObjectBucket(log, "bases")), first, end)
+            finally:
+                await log.close()
+
+        return asyncio.run(find())
 
     async def ask[T](self, seq: int, question: Callable[[World], T]) -> T:
         if not self.ready:
             raise UnavailableError("the console has not caught up with the log yet")
         if not seq:
             return question(self._follower.world)
-        return await self._hands.fold(lambda: self._past.ask(seq, question))
+        return await self._kept(lambda: self._hands.fold(lambda: self._past.ask(seq, question)))
 
     async def read[T](self, work: Callable[[], T]) -> T:
-        return await self._hands.read(work)
+        return await self._kept(lambda: self._hands.read(work))
+
+    async def _kept[T](self, work: Callable[[], Awaitable[T]]) -> T:
+        """Return what *work* returns, which is tried again when the log was cut before it could read it."""
+        try:
+            return await work()
+        except HistoryLostError:
+            self._first = await self._log.first()
+            return await work()
 
     async def wait(self, seq: int, timeout_s: float) -> bool:
         return await self._follower.at_least(seq + 1, timeout_s)

@@ -132,13 +132,16 @@ class Density:
         self.width = width or max(1, (source.end - source.first + 1) // 2_000)
         self._counts: list[dict[str, int]] = []
         self._times: list[int] = []
-        self._next = source.first
+        self._begin = self._next = 0
+        """Known with the first message that is counted."""
         self._lock = threading.Lock()
 
     def update(self) -> None:
         """Count what came since."""
         with self._lock:
             end = self._source.end
+            if not self._begin:
+                self._begin = self._next = self._source.first
             if self._next > end:
                 return
             for batch in self._source.read(self._next, end):
@@ -147,7 +150,7 @@ class Density:
             self._next = end + 1
 
     def _count(self, entry: Entry) -> None:
-        place = (entry.seq - self._source.first) // self.width
+        place = (entry.seq - self._begin) // self.width
         if place >= MOST_STRETCHES:
             self._widen()
             place //= 2
@@ -174,7 +177,7 @@ class Density:
 
     def buckets(self, first: int, last: int, most: int) -> list[Bucket]:
         """Return at most *most* stretches that cover *first* to *last*."""
-        begin = self._source.first
+        begin = self._begin
         low, high = (first - begin) // self.width, (last - begin) // self.width
         known = min(high + 1, len(self._counts))
         join = max(1, -(-(high - low + 1) // most))

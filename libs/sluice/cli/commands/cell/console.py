@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from sluice.cli.cell.client import find_target
-from sluice.cli.cell.log_options import plain_errors
+from sluice.cli.cell.log_options import archived, plain_errors
 from sluice.cli.kit.errors import CliError
 from sluice.cli.kit.settings import Settings
 from sluice.cli.kit.terminal import echo
@@ -26,8 +26,9 @@ from .supervisor import CONSOLE
     "-l",
     "--log",
     "file",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="An exported log (.slog, or .jsonl) to look into; no cell and no server are needed.",
+    type=click.Path(path_type=Path),
+    help="An exported log (.slog, or .jsonl), or the directory of an archive, to look into; no cell and no "
+    "server are needed.",
 )
 @click.option(
     "-p", "--port", type=click.IntRange(0, 65535), help=f"Its port (default: {CONSOLE_PORT}, or a free one)."
@@ -47,6 +48,7 @@ def console(settings: Settings, file: Path | None, port: int | None, opens: bool
       sluice console                      of the nearest cell
       sluice console --no-open            print its address
       sluice console -l incident.slog     an exported log, without any server
+      sluice console -l ARCHIVE           what was cut off a cell's log
     """
     if file is None and port is None and (address := _running(settings)):
         _show(address, opens)
@@ -55,7 +57,7 @@ def console(settings: Settings, file: Path | None, port: int | None, opens: bool
     arguments = ["--port", str(free_port(CONSOLE_PORT) if port is None else port)]
     if file is not None:
         with plain_errors():
-            FileSource(file)
+            archived(file) if file.is_dir() else FileSource(file)
         arguments += ["--log", str(file)]
     else:
         target = find_target(settings)

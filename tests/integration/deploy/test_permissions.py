@@ -65,9 +65,9 @@ async def test_upstream_publishes_jobs_and_follows_them(cell: SecuredCell) -> No
         await upstream.delete(job)
 
 
-@pytest.mark.parametrize("user", USERS)
+@pytest.mark.parametrize("user", [user for user in USERS if user != "keeper"])
 async def test_nobody_writes_commits_of_others(cell: SecuredCell, user: str) -> None:
-    """Law 3 on the server: one writer per subject."""
+    """Law 3 on the server: one writer per subject; but the keeper puts a log back from its archive."""
     async with AsyncClient(cell.url(user)) as client:
         for subject in COMMITS:
             if subject != OWN.get(user):

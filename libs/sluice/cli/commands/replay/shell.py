@@ -18,6 +18,7 @@ from sluice.replay.explain.why import Others, explain
 from sluice.replay.explain.why_text import plain_words
 from sluice.replay.history.stepper import Film, Frame, Line, Place
 from sluice.replay.source.errors import UnknownNameError, UnknownWorkloadError
+from sluice.replay.source.moments import MomentError
 from sluice.replay.source.source import Source
 from sluice.replay.source.suggest import did_you_mean
 from sluice.replay.source.time_travel import RangeError, checks_at, is_long, scheduler_at, variants_at
@@ -107,7 +108,7 @@ class Shell:
         except UnknownWorkloadError as error:
             near = did_you_mean(error.name, [*error.known, *(n.partition("/")[2] for n in error.known)])
             echo(f"there is nothing called {error.name!r} here.{near}")
-        except (CliError, RangeError) as error:
+        except (CliError, MomentError, RangeError) as error:
             echo(str(error))
         except (ValueError, IndexError):
             echo("want a number or a name there; ? for help")

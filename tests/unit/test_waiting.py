@@ -21,6 +21,7 @@ PACED = {
     "integration/api/test_crashes.py::apply": "tries again while services are killed",
     "integration/checks/app.py::act": "in a process of its own, until a file is there",
     "integration/checks_shipped/test_webhook.py::_drip": "a server that answers slowly",
+    "integration/console/test_live.py::follow": "connects again while the console is away, as a browser does",
     "integration/deploy/test_teams.py::test_nothing_is_lost_when_the_gate_dies": "in the midst of publishing",
     "integration/jobs/test_unseen_executors.py::beats": "a heartbeat has a pace",
     "integration/jobs/test_malformed_buckets.py::test_purged": "nothing is lost later either",

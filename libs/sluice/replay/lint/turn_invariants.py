@@ -28,11 +28,15 @@ class TurnObserver(Observer):
 
     def __init__(self) -> None:
         self.preempting: dict[WorkloadKey, Sequence[WorkloadKey]] = {}
-        """Those that have preempted -> for whom they wait, while nothing else has happened to them."""
+        """Those that have preempted -> for whom they wait, while nothing else has happened to their job."""
+        self.waiting: set[WorkloadKey] = set()
+        """Those that have preempted, while nothing else has happened to themselves: a sibling that gets in
+        meanwhile takes nothing of what they have told others to leave."""
 
     @hears
     def _preempts(self, _: SchedulerState, event: scheduler.PreemptionIssued) -> None:
         self.preempting[event.workload] = event.victims
+        self.waiting.add(event.workload)
 
     @hears
     def _waits_no_more(
@@ -40,10 +44,12 @@ class TurnObserver(Observer):
         state: SchedulerState,
         event: scheduler.PreemptionWaitEnded
         | variants.VariantDeactivated
+        | variants.VariantDeleted
         | variants.VariantUpdated
         | scheduler.QuotaReleased
         | slices.ReclaimablePodsUpdated,
     ) -> None:
+        self.waiting.discard(event.workload)
         self._forget(state, event.workload)
 
     @hears
@@ -54,11 +60,13 @@ class TurnObserver(Observer):
     def _turn_ends(self, _: SchedulerState, event: variants.PreemptionGateClosed) -> None:
         if not event.spent:
             self.preempting.pop(event.workload, None)
+            self.waiting.discard(event.workload)
 
     @hears
     def _parked(self, state: SchedulerState, event: scheduler.WorkloadsParked) -> Iterator[str]:
         workloads = state.world.workloads
         for key in event.workloads:
+            self.waiting.discard(key)
             victims = self.preempting.pop(key, None)
             if victims is None or key not in workloads:
                 continue
@@ -79,7 +87,8 @@ class TurnObserver(Observer):
 
     @hears
     def _reserved(self, state: SchedulerState, event: scheduler.QuotaReserved) -> Iterator[str]:
-        waited_on = event.workload in self.preempting
+        waited_on = event.workload in self.waiting
+        self.waiting.discard(event.workload)
         self._forget(state, event.workload)
         workload = state.world.workloads.get(event.workload)
         if (

@@ -160,9 +160,10 @@ def _fits(
     taken: Mapping[FlavorResource, int],
 ) -> bool:
     record, node = workload.record, cq.node
-    cannot_borrow = not may_borrow(world.config, record)
+    constrained = not may_borrow(world.config, record)
     for resource, part in wanted.items():
         fr = (flavor, resource)
+        cannot_borrow = constrained or _may_rather_preempt(cq, resource)
         amount = part + taken.get(fr, 0)
         over = node.available(fr) < 0 or (cannot_borrow and node.used(fr) > node.nominal(fr))
         if not amount and over:
@@ -177,6 +178,16 @@ def _fits(
         ):
             return False
     return True
+
+
+def _may_rather_preempt(cq: ClusterQueue, resource: str) -> bool:
+    """May a workload wait for another flavor to be left by those it preempts, and not borrow this one?
+
+    It does so, too, behind another workload of its queue that has preempted them already.
+    """
+    fungibility = cq.spec.flavor_fungibility
+    spares = fungibility is not None and fungibility.preference == "PreemptionOverBorrowing"
+    return spares and len(cq.group_of[resource].flavors) > 1
 
 
 def _of_siblings(world: World, workload: Workload, fr: FlavorResource) -> int:

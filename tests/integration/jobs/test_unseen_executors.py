@@ -10,12 +10,14 @@ from sluice.events.codec import decode_commit
 from sluice.events.job import JobPodsReady
 from sluice.events.slices import ExecutorLost, JobClaimed, JobResumed, WorkloadStopped
 from sluice.log.nats.kv import Bucket
+from sluice.log.nats.streams import look_at
 from sluice.protocol.dispatch import Heartbeat, key_text
-from sluice.sdk import AsyncClient
+from sluice.sdk import AsyncClient, Executor, Outcome, Work
 from tests.integration.jobs.quick_scheduler import RunningScheduler
 from tests.support.slices_world import manifest
 from tests.support.system import System
-from tests.support.waiting import eventually
+from tests.support.tcp_proxy import TcpProxy
+from tests.support.waiting import PATIENCE_S, eventually, stays
 
 from .conftest import client, scheduler, system
 
@@ -80,3 +82,43 @@ async def test_who_takes_a_job_and_never_beats_is_lost(
     assert sorted(await eventually(again)) == [("default/a", 1), ("default/a", 2), ("default/b", 1)]
     beating.cancel()
     await asyncio.gather(beating, return_exceptions=True)
+
+
+async def test_who_is_held_while_the_bucket_is_deleted_is_not_lost(
+    client: AsyncClient, scheduler: RunningScheduler, system: System
+) -> None:
+    """A living executor whose heartbeat waits for an answer has more time than `lost_after_s` to beat anew."""
+    assert scheduler.runner.role != "stopped"
+    beats, job = Bucket(client.log, "heartbeats", memory=True), asyncio.Event()
+
+    async def run(work: Work) -> Outcome:
+        await work.ready()
+        await job.wait()
+        return Outcome()
+
+    port = int(system.url.rpartition(":")[2])
+    async with TcpProxy(lambda: port) as proxy, AsyncClient(proxy.url, source="held") as held:
+        executor = Executor(held, "x", run)
+        serving = asyncio.create_task(executor.serve())
+        await client.submit(manifest("a"))
+        await client.wait("a", "Running")
+        await eventually(lambda: events(client, JobClaimed))
+        await eventually(lambda: beats.get("agent.x"))
+        proxy.hold()
+        await (await client.log.connection()).ask(f"$JS.API.STREAM.DELETE.{beats.stream}")
+        await eventually(lambda: made(client, beats))
+
+        async def alive() -> bool:
+            return not await events(client, ExecutorLost)
+
+        await stays(alive, 3)
+        proxy.heal()
+        await eventually(lambda: beats.get("agent.x"))
+        job.set()
+        assert (await client.wait("a", timeout_s=PATIENCE_S)).attempt == 1
+        executor.stop()
+        await serving
+
+
+async def made(client: AsyncClient, bucket: Bucket) -> bool:
+    return await look_at(await client.log.connection(), bucket.name) is not None

@@ -129,7 +129,8 @@ class Bucket:
 
     async def _write(self, key: str, value: bytes, headers: dict[str, str]) -> Frame:
         connection = await self._connection()
-        return await connection.request(self.prefix + key, value, headers, ANSWER_S)
+        answer_s = SHORT_ANSWER_S if self.memory else ANSWER_S
+        return await connection.request(self.prefix + key, value, headers, answer_s)
 
     async def remove(self, key: str) -> None:
         """Remove a key without a trace; those who follow do not hear of it. Raises as `get`."""
@@ -195,6 +196,9 @@ class Bucket:
 
 
 ANSWER_S = 5.0
+SHORT_ANSWER_S = 2.0
+"""The same for a write to what is lost with the server: leases and heartbeats are worth nothing late. What
+comes to a bucket that is just being deleted, or has no leader, gets no answer at all."""
 
 
 def is_deletion(header: bytes) -> bool:

@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime
 from typing import Any, NamedTuple, Protocol
 
 import structlog
@@ -37,6 +38,10 @@ REPEAT_S = 5.0
 FIRST_BEAT_S = 5.0
 """So long is waited for the heartbeat of somebody who is not known as there: as if it had put one, of the
 usual time to live, when it was first expected."""
+
+NEW_BUCKET_S = 10.0
+"""So long nobody is missed in a bucket that was made in the place of one that was lost, or deleted: they are
+there, and some of them still wait for the answer to a heartbeat that they sent to the old one."""
 
 READ_AT_ONCE = 20
 """Heartbeats of unknown names that are read each time; others wait for the next time."""
@@ -97,6 +102,7 @@ class PresenceWatcher[S](Hooks[S]):
         self._task: asyncio.Task[None] | None = None
         self._absent: dict[str, Absence] = {}
         """Who is expected and has no heartbeat."""
+        self._created, self._all_back = "", 0.0
         self._told: dict[tuple[str, str], float] = {}
         self._rubbish: dict[str, float] = {}
         """Names whose value is no heartbeat -> when that was read."""
@@ -104,6 +110,7 @@ class PresenceWatcher[S](Hooks[S]):
     def leading(self, state: S, own: int) -> None:  # noqa: ARG002
         self._state = state
         self._absent, self._told, self._rubbish = {}, {}, {}
+        self._created, self._all_back = "", 0.0
         self._task = asyncio.create_task(self._watch(), name="presence")
 
     def following(self) -> None:
@@ -131,11 +138,19 @@ class PresenceWatcher[S](Hooks[S]):
         try:
             found = await api.info(connection, f"KV_{bucket}", subjects=f"{prefix}>")
         except NoStreamError:
-            self._absent.clear()
             await ensure_bucket(connection, bucket, self.target.replicas, memory=True)
-            return {}
+            found = await api.info(connection, f"KV_{bucket}", subjects=f"{prefix}>")
+        self.looked(found.get("created", ""), found.get("ts", ""), time.monotonic())
         subjects: Mapping[str, Any] = found["state"].get("subjects") or {}
         return names_of(subjects, prefix)
+
+    def looked(self, created: str, at: str, now: float) -> None:
+        """Take note of when the bucket was made; *at*: what time the server has now."""
+        if created == self._created:
+            return
+        # Of one that was there before this replica led, the server tells the age; of others we know it.
+        age = age_s(created, at) if not self._created else 0.0
+        self._created, self._all_back = created, now + NEW_BUCKET_S - age
 
     async def _compare(self, there: Mapping[str, int]) -> None:
         state, now = self._state, time.monotonic()
@@ -173,6 +188,8 @@ class PresenceWatcher[S](Hooks[S]):
         """Return who came ("Seen"), is "Away" or gone ("Lost"), by heartbeats of *now* (monotonic, s)."""
         known = self.known
         absent = [name for name in known.expected(state) if name not in there]
+        if now < self._all_back:
+            absent = []
         # Of who is back, expected no more or said to be lost nothing is left: the next time begins anew.
         self._absent = {
             name: self._absent.get(name) or Absence(now, now + self._grace_s(state, name)) for name in absent
@@ -235,6 +252,18 @@ def what_follows(wish: OnLoss | None) -> str:
     if wish is None or wish.policy == "Wait":
         return "no heartbeat; its jobs stay with it until it is back"
     return f"no heartbeat; its jobs are queued again when it was missing for {wish.after_s:g} s"
+
+
+def age_s(created: str, at: str) -> float:
+    """Return the seconds between two times of the server; 0 if it does not tell.
+
+    >>> age_s("2026-11-26T08:00:00.123456789Z", "2026-11-26T08:00:02.123456789Z"), age_s("", "")
+    (2.0, 0.0)
+    """
+    try:
+        return max(0.0, (datetime.fromisoformat(at) - datetime.fromisoformat(created)).total_seconds())
+    except ValueError:
+        return 0.0
 
 
 def names_of(keys: Mapping[str, int], prefix: str) -> dict[str, int]:

@@ -12,7 +12,7 @@ from sluice.core.deciders import DECIDERS
 from sluice.core.naming import is_name
 from sluice.core.slices.state import State
 from sluice.events.job import OnLoss
-from sluice.log.runtime.presence import FIRST_BEAT_S, READ_AT_ONCE, PresenceWatcher, names_of
+from sluice.log.runtime.presence import FIRST_BEAT_S, NEW_BUCKET_S, READ_AT_ONCE, PresenceWatcher, names_of
 from sluice.protocol.checks import ControllerHeartbeat
 from sluice.protocol.dispatch import Heartbeat, key_token
 from sluice.protocol.heartbeats import heartbeat_of
@@ -88,6 +88,28 @@ def test_who_was_lost_and_claims_again_has_its_time_again(world: World) -> None:
     claim(world, 2)
     assert tells(found, world, 111) == []
     assert tells(found, world, 111 + FIRST_BEAT_S + LOST_AFTER_S) == LOST
+
+
+def test_nobody_is_missed_in_a_bucket_that_is_new() -> None:
+    """Whoever is there beats again, some later than others; who comes back meanwhile is as any other."""
+    world, found = asks({"afterS": 1}), watcher()
+    found.looked("2026-11-26T08:00:00Z", "2026-11-26T09:00:00Z", 100)
+    assert tells(found, world, 100) == []
+    found.looked("2026-11-26T09:00:01Z", "2026-11-26T09:00:01Z", 100.9)
+    assert tells(found, world, 101) == []
+    found.looked("2026-11-26T09:00:01Z", "2026-11-26T09:00:10Z", 110)
+    assert tells(found, world, 100.9 + NEW_BUCKET_S - 0.1) == []
+    assert tells(found, world, 100.9 + NEW_BUCKET_S, "x", "y") == [("y", "Seen")]
+    assert tells(found, world, 112) == []
+    assert tells(found, world, 113) == LOST
+
+
+def test_who_begins_to_lead_asks_the_server_how_old_the_bucket_is() -> None:
+    world, found = asks({"afterS": 1}), watcher()
+    found.looked("2026-11-26T09:00:00Z", "2026-11-26T09:00:04Z", 100)
+    assert tells(found, world, 100 + NEW_BUCKET_S - 4.1) == []
+    assert tells(found, world, 100 + NEW_BUCKET_S - 4) == []
+    assert tells(found, world, 100 + NEW_BUCKET_S - 3) == LOST
 
 
 def test_who_holds_nothing_and_was_never_seen_is_not_spoken_of(world: World) -> None:

@@ -87,7 +87,7 @@ async def test_who_takes_a_job_and_never_beats_is_lost(
 async def test_who_is_held_while_the_bucket_is_deleted_is_not_lost(
     client: AsyncClient, scheduler: RunningScheduler, system: System
 ) -> None:
-    """A living executor whose heartbeat waits for an answer has more time than `lost_after_s` to beat anew."""
+    """An executor that lives, and whose heartbeat waits for its answer, has time to beat anew."""
     assert scheduler.runner.role != "stopped"
     beats, job = Bucket(client.log, "heartbeats", memory=True), asyncio.Event()
 

@@ -18,7 +18,7 @@ from tests.support.command import sluice
 from tests.support.node import installed, why_not
 from tests.support.waiting import eventually, wait_until
 
-from .secured import SecuredCell
+from .secured import USERS, SecuredCell
 
 pytestmark = pytest.mark.nats
 
@@ -50,7 +50,8 @@ def test_a_job_runs_with_keys_and_tls(cell: SecuredCell, tmp_path: Path) -> None
     agent.terminate()
     assert agent.wait(60) == 0
     assert "password" not in (cell.auth / "public" / "users.conf").read_text()
-    assert cell.violations() == []
+    # Teams that try what they may not are other tests' matter.
+    assert [line for line in cell.violations() if line.partition(":")[0] in USERS] == []
 
 
 def test_credentials_come_from_the_environment(cell: SecuredCell) -> None:

@@ -13,6 +13,7 @@ from contextlib import suppress
 import msgspec
 from aiohttp import web
 
+from sluice.events.base import Micros
 from sluice.events.codec import rfc3339
 from sluice.readmodel.world import World
 
@@ -50,10 +51,9 @@ class Stream:
         self._beat = time.monotonic()
         self._said = time.monotonic()
 
-    async def run(self, response: web.StreamResponse) -> None:
-        """Send frames until the client has gone."""
+    async def run(self, response: web.StreamResponse, now: int, at: Micros) -> None:
+        """Send frames until the client has gone; the world is at the sequence *now*, of the time *at*."""
         resuming = self.since
-        now, at = await self._cell.ask(0, lambda world: (world.seq, world.at))
         await response.write(f"retry: {1_000 + random.randrange(1_500)}\n\n".encode())
         if not resuming or resuming > now:
             # A sequence that the log does not have is of another log.
@@ -173,11 +173,18 @@ async def serve(handlers: Handlers, asked: Asked) -> web.StreamResponse:
             "X-Accel-Buffering": "no",
         }
     )
+    # Before the stream is begun: whoever asks a console that has not caught up yet gets an error to read.
+    now, at = await handlers.cell.ask(0, lambda world: (world.seq, world.at))
     await response.prepare(asked.request)
     handlers.clients += 1
     try:
         with suppress(ConnectionError):
-            await Stream(handlers, asked).run(response)
+            await Stream(handlers, asked).run(response, now, at)
+    except Exception:
+        # An error has no place in a stream that has begun. Cut off, the client comes back and goes on.
+        if asked.request.transport is not None:
+            asked.request.transport.abort()
+        raise
     finally:
         handlers.clients -= 1
     return response

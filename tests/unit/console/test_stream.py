@@ -2,19 +2,22 @@
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
 import msgspec
 import pytest
+from aiohttp import ClientError
 from aiohttp.test_utils import TestClient, TestServer
 
 from sluice.console import stream
 from sluice.console.access import Access
+from sluice.console.problems import UnavailableError
 from sluice.console.quota import QuotaTree
 from sluice.console.rows import job_row, queue_row
 from sluice.console.server import application
 from sluice.log.contract import Entry
+from sluice.log.errors import EventLogError
 from sluice.readmodel.objects import keys
 from sluice.readmodel.world import World
 from tests.unit.console.growing import Growing
@@ -143,6 +146,43 @@ async def test_who_is_too_far_behind_loads_anew(
             found = [await asyncio.wait_for(anext(told), 10) for _ in range(2)]
             assert ("resync", str(entries[-1].seq)) in [(event, number) for event, number, _ in found]
             await told.aclose()
+
+
+class _Failing(Growing):
+    """A cell that cannot be asked, or whose log cannot be read."""
+
+    caught_up = True
+
+    async def ask[T](self, seq: int, question: Callable[[World], T]) -> T:
+        if not self.caught_up:
+            raise UnavailableError("the console has not caught up with the log yet")
+        return await super().ask(seq, question)
+
+    async def read[T](self, work: Callable[[], T]) -> T:  # noqa: ARG002
+        raise EventLogError("the server is away")
+
+
+async def test_a_stream_is_not_begun_before_the_world_can_be_told(entries: list[Entry]) -> None:
+    """A client that came too early is told so, and does not wait for ever in a stream that says nothing."""
+    cell = _Failing(entries)
+    cell.caught_up = False
+    async with (
+        TestClient(TestServer(application(cell, Access()))) as http,
+        http.get("/api/v1/stream", params={"since": 1}) as response,
+    ):
+        assert response.status == 503
+        assert (await response.json())["error"]["code"] == "Unavailable"
+
+
+async def test_a_stream_that_cannot_go_on_is_cut_off(entries: list[Entry]) -> None:
+    """What goes wrong behind the first frame ends the connection, so that the client comes back."""
+    cell = _Failing(entries)
+    async with TestClient(TestServer(application(cell, Access()))) as http:
+        told = frames(http, since=1, log=1)
+        assert (await anext(told))[0] == "hello"
+        await cell.go_on()
+        with pytest.raises(ClientError):
+            await asyncio.wait_for(anext(told), 10)
 
 
 async def test_only_what_was_asked_for(entries: list[Entry]) -> None:

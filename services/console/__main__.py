@@ -24,7 +24,7 @@ from sluice.replay.source.source import FileSource, LogFileError, Source
 from sluice.retention.archive import Archive, cell_of
 from sluice.retention.stores import store_at
 
-from .config import Config, access_of, load
+from .config import Config, access_of, actor_of, load
 
 
 def _say(address: str, file: str) -> None:
@@ -72,7 +72,8 @@ async def _serve_cell(config: Config, stop: asyncio.Event) -> None:
     offering = asyncio.create_task(_offer(responder, cell, config))
     stopping = asyncio.create_task(stop.wait())
     try:
-        async with Server(application(cell, access_of(config)), config.host, config.port) as server:
+        app = application(cell, access_of(config), actor=actor_of(config, os.environ))
+        async with Server(app, config.host, config.port) as server:
             _say(server.address, config.address_file)
             await asyncio.wait({following, stopping}, return_when=asyncio.FIRST_COMPLETED)
             if following.done():

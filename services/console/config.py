@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from sluice.console.access import Access, AccessError
+from sluice.console.actions.actor import Actor
 from sluice.log.nats.protocol import with_files
 from sluice.log.runtime.config import convert
 
@@ -35,6 +36,10 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     groups_header: str = "X-Forwarded-Groups"
     admins: str = ""
     """With auth proxy: groups whose members are admins, with commas between."""
+    actions: bool = False
+    """Whether admins may act: stop queues, change quota, delete jobs ..."""
+    actions_credentials: str = ""
+    """The key that the console acts with, of a role that may; the one that it reads with by default."""
     hosts: str = ""
     """Names by which it may be called beside loopback's, with commas between."""
     address_file: str = ""
@@ -62,6 +67,16 @@ def load(env: Mapping[str, str]) -> Config:
     return convert({key: value for key, value in shared.items() if value} | own, PREFIX, Config)
 
 
+def actor_of(config: Config, env: Mapping[str, str]) -> Actor | None:
+    """Return who does what admins ask for; None: nobody does."""
+    if not config.actions:
+        return None
+    if not config.actions_credentials:
+        return Actor(config.nats_url, config.cell)
+    url = env.get("SLUICE_NATS_URL") or env.get("NATS_URL") or Config().nats_url
+    return Actor(with_files(url, config.actions_credentials, env.get("SLUICE_CA")), config.cell)
+
+
 def access_of(config: Config) -> Access:
     """Return who may ask.
 
@@ -84,6 +99,7 @@ def access_of(config: Config) -> Access:
         user_header=config.user_header,
         groups_header=config.groups_header,
         admins=frozenset(_words(config.admins)),
+        acts=config.actions,
         hosts=frozenset(word.lower() for word in _words(config.hosts)),
     )
     found.check_settings()

@@ -42,7 +42,10 @@ class Access:
     admins: frozenset[str] = frozenset()
     """Groups whose users are admins."""
     hosts: frozenset[str] = frozenset()
-    read_only: bool = True
+    acts: bool = False
+    """Whether the console acts for admins; without a proxy, that is whoever is let in."""
+    action_token: str = field(default_factory=lambda: secrets.token_urlsafe(24))
+    """Of this process: pages learn it, and send it with each action."""
     _sessions: dict[str, None] = field(default_factory=dict)
 
     def check_settings(self) -> None:
@@ -74,7 +77,7 @@ class Access:
                 return self._by_token(request)
             case "proxy":
                 return self._by_proxy(request)
-        return User()
+        return User("", self.role)
 
     def check_host(self, request: web.Request) -> None:
         """Refuse a request that another site's page may have sent by a name of its own (DNS rebinding).
@@ -98,7 +101,7 @@ class Access:
 
     @property
     def role(self) -> str:
-        return "viewer" if self.read_only else "admin"
+        return "admin" if self.acts else "viewer"
 
     def is_token(self, given: str) -> bool:
         return bool(self.token) and hmac.compare_digest(given.encode(), self.token.encode())

@@ -34,6 +34,9 @@ class WhoAmI(Struct, frozen=True, kw_only=True, omit_defaults=False):
     """none, token or proxy."""
     read_only: bool
     actions: list[str]
+    """What may be done, by this user."""
+    action_token: str
+    """To be sent with an action, as `X-Sluice-Token`; empty for whoever may do nothing."""
     cell: str
     source: SourceInfo
     version: str

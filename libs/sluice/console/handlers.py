@@ -21,6 +21,8 @@ from sluice.replay.views.describe import SECTIONS
 
 from . import answers, heavy, lanes, log_view, pages
 from .access import Access, User, cookie
+from .actions.actor import Actor
+from .actions.shapes import NAMES as ACTIONS
 from .asked import Asked
 from .cell import Looked, sequence
 from .problems import NotFoundError, ProblemError
@@ -35,8 +37,11 @@ CONFIG_SHOWN = 10
 class Handlers:
     """Answers questions about one cell."""
 
-    def __init__(self, cell: Looked, access: Access, questions: Questions) -> None:
-        self.cell, self.access, self.questions = cell, access, questions
+    def __init__(
+        self, cell: Looked, access: Access, questions: Questions, actor: Actor | None = None
+    ) -> None:
+        """*actor*: does what admins ask for; None: the console only shows."""
+        self.cell, self.access, self.questions, self.actor = cell, access, questions, actor
         self.clients = 0
         """Streams that are open."""
 
@@ -79,6 +84,7 @@ class Handlers:
     async def whoami(self, asked: Asked) -> answers.WhoAmI:
         user: User = asked.user
         source = self.cell.source
+        acts = self.actor is not None and user.role == "admin"
         first, last = await self.cell.read(
             lambda: (moments.moment_of(source, source.first), moments.moment_of(source, source.end))
         )
@@ -86,8 +92,9 @@ class Handlers:
             user=user.name,
             role=user.role,
             auth=self.access.auth,
-            read_only=self.access.read_only,
-            actions=[],
+            read_only=not acts,
+            actions=list(ACTIONS) if acts else [],
+            action_token=self.access.action_token if acts else "",
             cell=self.cell.cell,
             source=answers.SourceInfo(
                 kind=self.cell.kind,
@@ -217,16 +224,19 @@ class Handlers:
         )
 
     async def job_spec(self, asked: Asked) -> answers.SpecAnswer:
-        key = asked.key()
+        seq = await sequence(self.cell, asked.text("at"))
+        place, manifest = await self.submitted(asked.key(), seq)
+        return await self.seen(asked, answers.SpecAnswer, lambda _: {"seq": place, "manifest": manifest})
+
+    async def submitted(self, key: str, seq: int) -> tuple[int, Any]:
+        """Return which message submitted a job as it is at *seq*, and its manifest; 0 and None for none."""
 
         def offered(world: World) -> int:
             submitted = world.jobs.get(JobKey(key))
             return 0 if submitted is None else submitted.shown.seq
 
-        seq = await sequence(self.cell, asked.text("at"))
         place = await self.cell.ask(seq, offered)
-        manifest = await self.cell.read(lambda: self._submitted(key, place)) if place else None
-        return await self.seen(asked, answers.SpecAnswer, lambda _: {"seq": place, "manifest": manifest})
+        return place, await self.cell.read(lambda: self._submitted(key, place)) if place else None
 
     def _submitted(self, key: str, seq: int) -> Any:
         suffix = job_suffix(*key.split("/", 1))

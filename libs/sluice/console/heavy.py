@@ -9,6 +9,7 @@ import msgspec
 from sluice.api.errors import UNREADABLE
 from sluice.log.errors import EventLogError
 from sluice.replay.explain import submission
+from sluice.replay.explain.forecast import Change, forecast
 from sluice.replay.explain.others import others_at
 from sluice.replay.explain.submission import InvalidManifestError
 from sluice.replay.explain.why import explain
@@ -69,6 +70,11 @@ def simulate(source: Source, seq: int, manifest: dict[str, Any]) -> dict[str, An
     """Return what `sluice simulate` says of a manifest at *seq*."""
     found = submission.simulate(source, seq, manifest)
     return {"text": list(found.lines()), "report": msgspec.to_builtins(found.plain())}
+
+
+def effects(source: Source, seq: int, change: Change) -> list[dict[str, Any]]:
+    """Return what would follow from a change at *seq*, by what the scheduler would decide."""
+    return [found._asdict() for found in forecast(source, seq, change)]
 
 
 def what_would_have_been(source: Source, asked: WhatIfRequest) -> dict[str, Any]:

@@ -4,6 +4,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
 from . import answers
+from .actions import answering
+from .actions.shapes import ActionDone, ActionPreview, ActionRequest
 from .asked import Asked
 from .handlers import Handlers
 
@@ -115,6 +117,25 @@ ROUTES: tuple[Route, ...] = (
         "POST",
         answers.WhatIfRequest,
         heavy=True,
+    ),
+    Route(
+        "/actions/preview",
+        answering.preview,
+        ActionPreview,
+        "The command of an action, and what it would do",
+        (),
+        "POST",
+        ActionRequest,
+        heavy=True,
+    ),
+    Route(
+        "/actions",
+        answering.act,
+        ActionDone,
+        "Do something: what comes of it is in the log",
+        (),
+        "POST",
+        ActionRequest,
     ),
     Route(
         "/log",

@@ -18,6 +18,7 @@ from sluice.replay.source.time_travel import RangeError
 
 from . import answers, openapi, stream
 from .access import Access, User, check_write
+from .actions.actor import Actor
 from .asked import Asked
 from .cell import Looked
 from .handlers import Handlers
@@ -40,11 +41,19 @@ _HEADERS = {
 
 
 def application(
-    cell: Looked, access: Access, *, static: StaticFiles | None = None, questions: Questions | None = None
+    cell: Looked,
+    access: Access,
+    *,
+    static: StaticFiles | None = None,
+    questions: Questions | None = None,
+    actor: Actor | None = None,
 ) -> web.Application:
-    """Return the console of a cell as an application."""
+    """Return the console of a cell as an application.
+
+    *actor*: does what admins ask for; None: nobody does.
+    """
     pages = static or StaticFiles()
-    handlers = Handlers(cell, access, questions or Questions())
+    handlers = Handlers(cell, access, questions or Questions(), actor)
     guard = _Guard(access, pages.policy())
     app = web.Application(middlewares=[guard.middleware()], client_max_size=MAX_BODY)
     for route in (*ROUTES, *SESSIONS):

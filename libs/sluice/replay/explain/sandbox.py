@@ -125,6 +125,29 @@ class Laboratory:
         self.trials += sum(trials for _, trials in results)
         return [result for result, _ in results]
 
+    def follow(self, events: Iterable[Event]) -> list[Event]:
+        """Fold *events* into a copy, and return all that is decided until nothing more follows.
+
+        Who is evicted stops at once.
+        """
+        if self._forks:
+            return process_pool.in_copy(lambda: self._follow(self.state, events))
+        return self._follow(self.scheduler.load(self._data), events)
+
+    def _follow(self, state: SchedulerState, events: Iterable[Event]) -> list[Event]:
+        seq, found = self.seq + 1, list[Event]()
+        for event in (*self._given, *events):
+            self.scheduler.apply(state, event, seq, self.at)
+        for _ in range(MOST_STEPS):
+            decided = step(self.scheduler, state, seq, self.at)
+            if not decided:
+                break
+            found += decided
+            for event in _noted(decided, seq, "", (), Outcome()):
+                seq += 1
+                self.scheduler.apply(state, event, seq, self.at)
+        return found
+
     def _attempt(self, state: SchedulerState, events: Iterable[Event], key: str) -> Outcome:
         scheduler, seq = self.scheduler, self.seq + 1
         for event in (*self._given, *events):

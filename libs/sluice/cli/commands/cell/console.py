@@ -36,8 +36,13 @@ from .supervisor import CONSOLE
 @click.option(
     "--open/--no-open", "opens", default=True, help="Open a browser (default), or print the address only."
 )
+@click.option(
+    "--actions",
+    is_flag=True,
+    help="Let it act, too: stop queues, change quota, delete jobs, each shown first.",
+)
 @click.pass_obj
-def console(settings: Settings, file: Path | None, port: int | None, opens: bool) -> None:
+def console(settings: Settings, file: Path | None, port: int | None, opens: bool, actions: bool) -> None:
     """Look at the cell, and at its past, in a browser.
 
     Opens the console that `sluice up` runs. For another cell, and for an exported log, one is run until
@@ -47,13 +52,16 @@ def console(settings: Settings, file: Path | None, port: int | None, opens: bool
     Examples:
       sluice console                      of the nearest cell
       sluice console --no-open            print its address
+      sluice console --actions            one that may act, with this user's key
       sluice console -l incident.slog     an exported log, without any server
       sluice console -l ARCHIVE           what was cut off a cell's log
     """
-    if file is None and port is None and (address := _running(settings)):
+    if actions and file is not None:
+        raise CliError("a log cannot be acted upon: --actions and --log exclude each other", exit_code=2)
+    if file is None and port is None and not actions and (address := _running(settings)):
         _show(address, opens)
         return
-    environment = {}
+    environment = {"CONSOLE_ACTIONS": "1"} if actions else {}
     arguments = ["--port", str(free_port(CONSOLE_PORT) if port is None else port)]
     if file is not None:
         with plain_errors():
@@ -61,7 +69,7 @@ def console(settings: Settings, file: Path | None, port: int | None, opens: bool
         arguments += ["--log", str(file)]
     else:
         target = find_target(settings)
-        environment = {"SLUICE_NATS_URL": target.url, "SLUICE_CELL": target.cell}
+        environment |= {"SLUICE_NATS_URL": target.url, "SLUICE_CELL": target.cell}
     _run(service_command(CONSOLE, *arguments), environment, opens)
 
 

@@ -44,8 +44,14 @@ async function answer(request) {
 export const get = (path, query, { signal } = {}) =>
   answer(fetch(url(path, query), { signal, headers: { Accept: "application/json" } }));
 
-export const post = (path, body, { signal } = {}) =>
+export const post = (path, body, { signal, headers = {} } = {}) =>
   answer(fetch(url(path), {
     method: "POST", signal, body: JSON.stringify(body),
-    headers: { Accept: "application/json", "Content-Type": "application/json" },
+    headers: { Accept: "application/json", "Content-Type": "application/json", ...headers },
   }));
+
+/** Ask for an action with a token that only this console's pages can read; it changes when the console is started again. */
+export async function act(path, body, { signal } = {}) {
+  const { actionToken } = await get("/whoami", {}, { signal });
+  return post(path, body, { signal, headers: { "X-Sluice-Token": actionToken } });
+}

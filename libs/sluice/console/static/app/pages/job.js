@@ -3,25 +3,41 @@ import { at, href } from "../address.js";
 import { logCommand } from "../commands.js";
 import { duration, spaced } from "../format.js";
 import { html } from "../html.js";
+import { Actions } from "../parts/actions.js";
 import { apiPath, JobPage, nameOf } from "../parts/job-page.js";
 import { Lanes } from "../parts/lanes.js";
 import { Phase, Queue, Time } from "../parts/links.js";
 import { Shown } from "../parts/page.js";
 import { Facts } from "../parts/table.js";
 import { useResource } from "../resource.js";
+import { source } from "../source.js";
 
 const CHANGES = ["Job", "Workload"];
 
 export default function Job({ names }) {
   const job = useResource(apiPath(names), {}, { kinds: CHANGES });
   const timeline = useResource(`${apiPath(names)}/timeline`, {}, { kinds: CHANGES });
-  return html`<${JobPage} names=${names} command=${logCommand(at.value ? ["replay", "state", `job/${nameOf(names)}`] : ["replay", "timeline", nameOf(names)], at.value)}>
+  return html`<${JobPage} names=${names} command=${logCommand(at.value ? ["replay", "state", `job/${nameOf(names)}`] : ["replay", "timeline", nameOf(names)], at.value)}
+      actions=${job.data && html`<${JobActions} row=${job.data.row} names=${names} />`}>
     <${Shown} resource=${job}>${(data) => html`<${Sentence} row=${data.row} names=${names} /><${About} row=${data.row} time=${data.time} />`}</${Shown}>
     <section><h2>Its life</h2><${Shown} resource=${timeline}>${(data) => (data.lanes.length ? html`<${Lanes} of=${data} />` : html`<p class="quiet">Nothing has happened to it yet.</p>`)}</${Shown}></section>
     <${Shown} resource=${job}>${(data) => html`
       <details><summary>All that is known of it</summary><pre tabindex="0">${JSON.stringify(data.state, null, 2)}</pre></details>`}
     </${Shown}>
   </${JobPage}>`;
+}
+
+const REASON = { name: "message", label: "Why (for people)", optional: true };
+
+function JobActions({ row, names: [namespace, name] }) {
+  const classes = useResource((source.value?.actions ?? []).length && !at.value ? "/objects/WorkloadPriorityClass" : null, { limit: 500 }, { still: true, counts: false });
+  const known = (classes.data?.items ?? []).map((one) => [one.metadata.name, `${one.metadata.name} (${one.value})`]);
+  const ended = row.phase === "Succeeded" || row.phase === "Failed";
+  return html`<${Actions} of=${{ namespace, name }} offers=${[
+    !ended && (row.phase === "Suspended" ? { action: "activate", label: "Activate", fields: [REASON] } : { action: "deactivate", label: "Deactivate", fields: [REASON] }),
+    !ended && known.length > 0 && { action: "priority", label: "Priority", fields: [{ name: "value", label: "Priority class", options: known, value: row.priorityClass || known[0][0] }] },
+    { action: "delete", label: "Delete" },
+  ]} />`;
 }
 
 const WAITS = new Set(["Queued", "Pending", "Submitted", "QuotaReserved"]);

@@ -4,6 +4,7 @@ import { part } from "../api.js";
 import { nowCommand } from "../commands.js";
 import { duration, secondsBetween, spaced } from "../format.js";
 import { html } from "../html.js";
+import { Actions } from "../parts/actions.js";
 import { Bar, Legend } from "../parts/bar.js";
 import { Cohort, Job, Phase, Time } from "../parts/links.js";
 import { Page, Shown } from "../parts/page.js";
@@ -12,7 +13,8 @@ import { useResource } from "../resource.js";
 
 export default function QueuePage({ names: [name] }) {
   const queue = useResource(`/queues/${part(name)}`, {}, { kinds: ["ClusterQueue", "Job", "Workload"] });
-  return html`<${Page} title=${name} about="Cluster queue" command=${nowCommand(["describe", `cq/${name}`], at.value, ["replay", "state", `queue/${name}`])}>
+  return html`<${Page} title=${name} about="Cluster queue" command=${nowCommand(["describe", `cq/${name}`], at.value, ["replay", "state", `queue/${name}`])}
+      actions=${queue.data && html`<${Actions} of=${{ name }} offers=${offersOf(queue.data)} />`}>
     <${Shown} resource=${queue}>${(data) => html`
       ${!data.queue.active && html`<p class="note warn">Inactive: ${data.queue.inactive || "no reason is known"}. Nothing is admitted from it.</p>`}
       <${Facts} of=${[
@@ -30,6 +32,16 @@ export default function QueuePage({ names: [name] }) {
       <section><h2>Changes of this queue</h2><p><a href=${href("/log", { about: `ClusterQueue/${name}`, writer: "config" })}>In the log</a></p></section>
       <details><summary>Manifest</summary><pre tabindex="0">${JSON.stringify(data.object, null, 2)}</pre></details>`}
     </${Shown}></${Page}>`;
+}
+
+function offersOf({ queue, object }) {
+  const stopped = queue.stopPolicy && queue.stopPolicy !== "None";
+  const quotas = (object?.spec?.resourceGroups ?? []).flatMap((group) => (group.flavors ?? []).flatMap((flavor) => (flavor.resources ?? []).map((resource) =>
+    ({ action: "quota", label: `Quota for ${resource.name} of ${flavor.name}`, fixed: { flavor: flavor.name, resource: resource.name }, fields: [{ name: "value", label: "Nominal quota", value: String(resource.nominalQuota) }] }))));
+  return [
+    stopped ? { action: "resume", label: "Resume" } : { action: "stop", label: "Stop", fields: [{ name: "value", label: "Who has quota", options: [["Hold", "goes on (Hold)"], ["HoldAndDrain", "is evicted (HoldAndDrain)"]] }] },
+    ...quotas,
+  ];
 }
 
 const Waiting = ({ of: data }) => html`<${Table} caption="Waiting jobs" keys rows=${data.waiting} rowKey=${(row) => row.key} columns=${[

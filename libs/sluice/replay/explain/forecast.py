@@ -14,7 +14,7 @@ from .stopping import gone
 from .whole_job import updated
 from .why import find
 
-__all__ = ["Change", "Effect", "deleted", "edited", "forecast"]
+__all__ = ["Change", "deleted", "edited", "forecast"]
 
 Change = Callable[[SchedulerState], Sequence[Event]]
 """What the scheduler hears of a change, given its state."""

@@ -15,6 +15,7 @@ import uvloop
 from sluice import __version__
 from sluice.console.cell import Recorded
 from sluice.console.live import LiveCell
+from sluice.console.redaction import Covered
 from sluice.console.server import Server, application
 from sluice.log.errors import EventLogError
 from sluice.log.nats.responder import Responder
@@ -24,7 +25,7 @@ from sluice.replay.source.source import FileSource, LogFileError, Source
 from sluice.retention.archive import Archive, cell_of
 from sluice.retention.stores import store_at
 
-from .config import Config, access_of, actor_of, load
+from .config import Config, access_of, actor_of, cover_of, load
 
 
 def _say(address: str, file: str) -> None:
@@ -47,7 +48,8 @@ async def _serve(config: Config) -> None:
 
 
 async def _serve_file(config: Config, stop: asyncio.Event) -> None:
-    cell = Recorded(_recorded(config.log))
+    source, cover = _recorded(config.log), cover_of(config)
+    cell = Recorded(source if cover is None else Covered(source, cover))
     try:
         async with Server(application(cell, access_of(config)), config.host, config.port) as server:
             _say(server.address, config.address_file)
@@ -66,7 +68,7 @@ def _recorded(place: str) -> Source:
 
 async def _serve_cell(config: Config, stop: asyncio.Event) -> None:
     """Serve until *stop*, or until the log cannot be followed any more."""
-    cell = LiveCell(config.nats_url, config.cell)
+    cell = LiveCell(config.nats_url, config.cell, cover_of(config))
     responder = Responder(config.nats_url, f"console-{config.instance}")
     following = asyncio.create_task(cell.run())
     offering = asyncio.create_task(_offer(responder, cell, config))

@@ -9,6 +9,7 @@ import msgspec
 
 from sluice.console.access import Access, AccessError
 from sluice.console.actions.actor import Actor
+from sluice.console.redaction import LEVELS, Cover, everything
 from sluice.log.nats.protocol import with_files
 from sluice.log.runtime.config import convert
 
@@ -36,6 +37,8 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     groups_header: str = "X-Forwarded-Groups"
     admins: str = ""
     """With auth proxy: groups whose members are admins, with commas between."""
+    redact: str = "env"
+    """What is not shown: none, env (values of environment variables), all (as `sluice log export --redact`)."""
     actions: bool = False
     """Whether admins may act: stop queues, change quota, delete jobs ..."""
     actions_credentials: str = ""
@@ -65,6 +68,11 @@ def load(env: Mapping[str, str]) -> Config:
         "instance": env.get("SLUICE_INSTANCE") or f"{socket.gethostname()}-{os.getpid()}",
     }
     return convert({key: value for key, value in shared.items() if value} | own, PREFIX, Config)
+
+
+def cover_of(config: Config) -> Cover | None:
+    """Return what leaves out of all messages what is not to be seen."""
+    return everything() if config.redact == "all" else None
 
 
 def actor_of(config: Config, env: Mapping[str, str]) -> Actor | None:
@@ -99,9 +107,16 @@ def access_of(config: Config) -> Access:
         user_header=config.user_header,
         groups_header=config.groups_header,
         admins=frozenset(_words(config.admins)),
+        hides_environment=config.redact == "env",
         acts=config.actions,
         hosts=frozenset(word.lower() for word in _words(config.hosts)),
     )
+    if config.redact not in LEVELS:
+        raise AccessError(f"CONSOLE_REDACT {config.redact!r}: want one of {', '.join(LEVELS)}")
+    if config.redact == "all" and config.actions:
+        raise AccessError(
+            "a console that leaves out commands cannot act: CONSOLE_REDACT=all, CONSOLE_ACTIONS=1"
+        )
     found.check_settings()
     return found
 

@@ -42,6 +42,8 @@ class Access:
     admins: frozenset[str] = frozenset()
     """Groups whose users are admins."""
     hosts: frozenset[str] = frozenset()
+    hides_environment: bool = True
+    """Whether values of jobs' environment variables are left out of what is shown."""
     acts: bool = False
     """Whether the console acts for admins; without a proxy, that is whoever is let in."""
     action_token: str = field(default_factory=lambda: secrets.token_urlsafe(24))

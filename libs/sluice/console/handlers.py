@@ -17,6 +17,7 @@ from sluice.readmodel.objects import NAMESPACED_KINDS
 from sluice.readmodel.world import World
 from sluice.replay.history import causes
 from sluice.replay.source import moments
+from sluice.replay.source.source import Source
 from sluice.replay.views.describe import SECTIONS
 
 from . import answers, heavy, lanes, log_view, pages
@@ -28,6 +29,7 @@ from .cell import Looked, sequence
 from .problems import NotFoundError, ProblemError
 from .questions import Questions
 from .quota import QuotaTree
+from .redaction import Covered, environment
 
 Plain = dict[str, Any]
 
@@ -42,6 +44,8 @@ class Handlers:
     ) -> None:
         """*actor*: does what admins ask for; None: the console only shows."""
         self.cell, self.access, self.questions, self.actor = cell, access, questions, actor
+        self.shown: Source = Covered(cell.source, environment) if access.hides_environment else cell.source
+        """The log as people see it."""
         self.clients = 0
         """Streams that are open."""
 
@@ -110,7 +114,7 @@ class Handlers:
 
     async def overview(self, asked: Asked) -> answers.OverviewAnswer:
         upto, _, _ = await self._head(asked)
-        source = self.cell.source
+        source = self.shown
         config = await self.cell.read(
             lambda: log_view.page(
                 source, source.first, upto, writers=frozenset({"config"}), limit=CONFIG_SHOWN
@@ -194,7 +198,7 @@ class Handlers:
 
     async def _history(self, asked: Asked) -> tuple[list[causes.Happening], int, str, bool]:
         upto, time, live = await self._head(asked)
-        key, source = asked.key(), self.cell.source
+        key, source = asked.key(), self.shown
         found = await self.cell.read(lambda: [h for h in causes.history(source, [key]) if h.seq <= upto])
         if not found:
             raise NotFoundError("job", key)
@@ -225,10 +229,10 @@ class Handlers:
 
     async def job_spec(self, asked: Asked) -> answers.SpecAnswer:
         seq = await sequence(self.cell, asked.text("at"))
-        place, manifest = await self.submitted(asked.key(), seq)
+        place, manifest = await self.submitted(asked.key(), seq, self.shown)
         return await self.seen(asked, answers.SpecAnswer, lambda _: {"seq": place, "manifest": manifest})
 
-    async def submitted(self, key: str, seq: int) -> tuple[int, Any]:
+    async def submitted(self, key: str, seq: int, source: Source) -> tuple[int, Any]:
         """Return which message submitted a job as it is at *seq*, and its manifest; 0 and None for none."""
 
         def offered(world: World) -> int:
@@ -236,11 +240,11 @@ class Handlers:
             return 0 if submitted is None else submitted.shown.seq
 
         place = await self.cell.ask(seq, offered)
-        return place, await self.cell.read(lambda: self._submitted(key, place)) if place else None
+        return place, await self.cell.read(lambda: self._submitted(key, place, source)) if place else None
 
-    def _submitted(self, key: str, seq: int) -> Any:
+    def _submitted(self, key: str, seq: int, source: Source) -> Any:
         suffix = job_suffix(*key.split("/", 1))
-        for entries in self.cell.source.read(seq, seq):
+        for entries in source.read(seq, seq):
             for entry in entries:
                 if entry.suffix == suffix:
                     try:
@@ -282,7 +286,7 @@ class Handlers:
     # The log
 
     async def log(self, asked: Asked) -> answers.LogAnswer:
-        source = self.cell.source
+        source = self.shown
         upto, time, live = await self._head(asked)
         newest = asked.choice("order", ("", "desc", "asc")) != "asc"
         first, last = asked.number("from", source.first), min(asked.number("to", upto), upto)
@@ -304,7 +308,7 @@ class Handlers:
 
     async def commit(self, asked: Asked) -> answers.CommitAnswer:
         upto, time, live = await self._head(asked)
-        seq, source = asked.seq(), self.cell.source
+        seq, source = asked.seq(), self.shown
         found = await self.cell.read(lambda: log_view.commit(source, seq, asked.text("about")))
         return answers.CommitAnswer(upto=upto, time=time, live=live, lag=0, **found)
 

@@ -30,6 +30,7 @@ from .cell import Hands, Replica
 from .log_view import Density
 from .past import Past
 from .problems import UnavailableError
+from .redaction import Cover, Covered, CoveredLog
 
 OPEN_S = 5.0
 FIRST_ANSWER_S, SILENCE_S = 1.0, 0.15
@@ -52,11 +53,15 @@ class LiveCell:
 
     kind, live = "cell", True
 
-    def __init__(self, url: str, cell: str) -> None:
+    def __init__(self, url: str, cell: str, cover: Cover | None = None) -> None:
+        """*cover*: leaves out of all messages what nobody is to see; stored states are not read then."""
         self._url, self.cell, self.name = url, cell, f"cell {cell}"
         self._log = JetStreamLog(url, cell, name="console")
+        followed: Any = self._log if cover is None else CoveredLog(self._log, cover)
         self._follower = Follower(
-            self._log, Snapshots(ObjectBucket(self._log)), bases=Bases(ObjectBucket(self._log, "bases"))
+            followed,
+            Snapshots(ObjectBucket(self._log)) if cover is None else None,
+            bases=Bases(ObjectBucket(self._log, "bases")),
         )
         self._first = 1
         self.source: Source = _Log(
@@ -67,6 +72,8 @@ class LiveCell:
             first=lambda: self._first,
             end=lambda: self._follower.world.seq,
         )
+        if cover is not None:
+            self.source = Covered(self.source, cover)
         self._hands, self._past = Hands(), Past(self.source, self._begin)
         self.density = Density(self.source, 1)
         self._replicas: tuple[float, list[Replica]] = (0.0, [])

@@ -107,7 +107,7 @@ class Stream:
         frame = await self._cell.ask(0, lambda world: self._delta(world))
         if not self._log:
             return frame
-        source, since = self._cell.source, self.since
+        source, since = self._handlers.shown, self.since
         events, more = await self._cell.read(
             lambda: log_view.page(source, since + 1, frame.upto, newest_first=False, limit=LOG_EVENTS)
         )

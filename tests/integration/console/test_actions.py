@@ -188,7 +188,7 @@ async def test_a_priority_is_the_manifest_submitted_again(addresses: Addresses, 
     await console.act(**asked, version=shown["version"])
 
     async def higher() -> bool:
-        return bool((await console.job("first-b"))["priority"] == 1000)
+        return bool((await console.job("first-b")).get("priority") == 1000)
 
     await eventually(higher)
     spec = (await console.get("/jobs/default/first-b/spec"))["manifest"]

@@ -79,7 +79,7 @@ async def _manifest(handlers: Handlers, request: ActionRequest) -> dict[str, Any
         ProblemError: it does not say any more how large the job is.
     """
     key = f"{request.namespace}/{request.name}"
-    place, manifest = await handlers.submitted(key, 0)
+    place, manifest = await handlers.submitted(key, 0, handlers.cell.source)
     suffix, source = job_suffix(request.namespace, request.name), handlers.cell.source
 
     def scaled() -> bool:

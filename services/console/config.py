@@ -38,7 +38,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     admins: str = ""
     """With auth proxy: groups whose members are admins, with commas between."""
     redact: str = "env"
-    """What is not shown: none, env (values of environment variables), all (as `sluice log export --redact`)."""
+    """What is not shown: none, env (values of variables), all (as `sluice log export --redact`)."""
     actions: bool = False
     """Whether admins may act: stop queues, change quota, delete jobs ..."""
     actions_credentials: str = ""

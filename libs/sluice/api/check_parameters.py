@@ -1,7 +1,7 @@
-"""Parameters of the checks that Sluice ships: `Budget` and `WebhookCheckConfig`, `sluice.dev/v1alpha1`.
+"""Parameters of the checks that Sluice ships: Budget, WebhookCheckConfig, CellLadder (`sluice.dev/v1alpha1`).
 
-The third one's, `ProvisioningRequestConfig`, is Kueue's (`sluice.api.kueue`). An AdmissionCheck names the
-object in `spec.parameters`, with apiGroup `sluice.dev`.
+Others', `ProvisioningRequestConfig` and `MultiKueueConfig`, are Kueue's (`sluice.api.kueue`). An
+AdmissionCheck names the object in `spec.parameters`, with apiGroup `sluice.dev`.
 """
 
 from typing import Literal
@@ -137,3 +137,42 @@ class WebhookCheckConfig(KueueObject, frozen=True):
     api_version: str = always(API_VERSION)
     kind: str = always("WebhookCheckConfig")
     spec: WebhookCheckConfigSpec = WebhookCheckConfigSpec()
+
+
+Rung = Literal["Fits", "Borrows", "Preempts"]
+
+
+RUNGS: tuple[Rung, ...] = ("Fits", "Borrows", "Preempts")
+
+
+class CellLadderSpec(Manifest, frozen=True):
+    """In which cells a job is offered room, and what each may do for it, rung by rung.
+
+    On the first rung, Fits, a cell neither borrows nor preempts for the job; on Borrows it may borrow; on
+    Preempts, where one cell is asked at a time, it may preempt. Without room on any rung the offers stand.
+    """
+
+    cells: list[str] = []
+    """Names of MultiKueueClusters, the most preferred one first."""
+    rungs: list[Rung] = []
+    """In this order; empty: all three."""
+    step_size: Int32 | None = None
+    """How many cells are asked at once; None: all of them."""
+    decide_within_seconds: Seconds = 1
+    """How long a less preferred cell that has room waits for the answer of a more preferred one."""
+    preempt_within_seconds: Seconds = 300
+    """How long a cell has for making room by preemption, before the next one is asked."""
+    stand_seconds: Seconds = 600
+    """How long offers stand in queues, before the ladder is begun anew."""
+    lost_after_seconds: Seconds = 900
+    """How long a cell may be out of reach before its jobs begin anew elsewhere."""
+    retry_after_seconds: Seconds = 10
+    """When a job that a cell has evicted is tried again; for as long the cell is asked last."""
+
+
+class CellLadder(KueueObject, frozen=True):
+    """Parameters of a check that places jobs in other cells (`sluice.dev/cells`)."""
+
+    api_version: str = always(API_VERSION)
+    kind: str = always("CellLadder")
+    spec: CellLadderSpec = CellLadderSpec()

@@ -145,7 +145,15 @@ def _cohort_spec(spec: Object) -> Object:
     return _renamed(_renamed(spec, "parent", "parentName"), "cohortName", "parentName")
 
 
+def _multikueue_cluster_spec(spec: Object) -> Object:
+    if "kubeConfig" not in spec or "clusterSource" in spec:
+        return spec
+    rest = {key: value for key, value in spec.items() if key != "kubeConfig"}
+    return {**rest, "clusterSource": {"kubeConfig": spec["kubeConfig"]}}
+
+
 _SPECS = {
+    "MultiKueueCluster": _multikueue_cluster_spec,
     "ClusterQueue": _cluster_queue_spec,
     "Cohort": _cohort_spec,
     "Workload": _workload_spec,

@@ -93,6 +93,16 @@ KINDS: tuple[Kind, ...] = (
         "provisioningrequestconfigs",
         aliases=("prc",),
     ),
+    Kind(
+        kueue.API_VERSION,
+        "MultiKueueCluster",
+        kueue.MultiKueueCluster,
+        "multikueueclusters",
+        aliases=("mkc",),
+    ),
+    Kind(
+        kueue.API_VERSION, "MultiKueueConfig", kueue.MultiKueueConfig, "multikueueconfigs", aliases=("mkcfg",)
+    ),
     Kind(kueue.API_VERSION, "Workload", kueue.Workload, "workloads", namespaced=True, aliases=("wl",)),
     Kind("v1", "Namespace", core_v1.Namespace, "namespaces", aliases=("ns",)),
     Kind("v1", "LimitRange", core_v1.LimitRange, "limitranges", namespaced=True, aliases=("limits",)),
@@ -109,6 +119,9 @@ KINDS: tuple[Kind, ...] = (
         check_parameters.WebhookCheckConfig,
         "webhookcheckconfigs",
         aliases=("whc",),
+    ),
+    Kind(
+        sluice_v1.API_VERSION, "CellLadder", check_parameters.CellLadder, "cellladders", aliases=("ladder",)
     ),
     Kind(
         custom.API_VERSION,

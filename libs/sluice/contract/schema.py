@@ -21,7 +21,7 @@ from sluice.events.job import JobEvent
 from sluice.protocol.checks import CheckVerdict
 from sluice.protocol.dispatch import Claim, DispatchEntry, Heartbeat
 
-from . import schema_api, schema_checks
+from . import schema_api, schema_cells, schema_checks
 from .examples import example
 
 CELL = "main"
@@ -36,7 +36,10 @@ _WRITER_TEXT = {
     "variants": "Variants and parents, written by the variant-controller.",
     "scheduler": "Quota, admission, preemption and pending reasons, written by the scheduler.",
     "checks": "Admission check states, written by the admission-check service.",
+    "dispatch": "Where jobs are placed in other cells, written by the dispatcher.",
 }
+_CHANNEL = {"dispatch": "dispatcher"}
+"""Writer -> its channel, where the writer's own name is that of a bucket."""
 
 
 def files() -> dict[str, str]:
@@ -64,6 +67,11 @@ def files() -> dict[str, str]:
     family = schema_checks.FAMILY
     title = "Requests, verdicts and heartbeats of admission-check controllers"
     result[f"proto/schema/{family}.json"] = _schema_file(title, schema_checks.TYPES)
+    result[f"proto/schema/{schema_cells.FAMILY}.json"] = _schema_file(
+        "What links to worker cells say", schema_cells.TYPES
+    )
+    for name, message in schema_cells.examples().items():
+        result[f"proto/golden/{schema_cells.FAMILY}/{name}.json"] = _pretty(message)
     for name, message in schema_checks.examples().items():
         result[f"proto/golden/{family}/{name}.json"] = _pretty(message)
     return result
@@ -185,19 +193,21 @@ def _asyncapi() -> str:
     channels: dict[str, Any] = {}
     operations: dict[str, Any] = {}
     for writer in WRITERS:
-        channels[writer] = {
+        channel = _CHANNEL.get(writer, writer)
+        channels[channel] = {
             "address": f"sluice.{{cell}}.{writer}",
             "description": _WRITER_TEXT[writer],
             "parameters": {"cell": {"default": CELL}},
             "messages": {"commit": {"contentType": CONTENT_TYPE, "payload": _commit_schema(writer)}},
         }
-        operations[f"follow-{writer}"] = {"action": "receive", "channel": {"$ref": f"#/channels/{writer}"}}
+        operations[f"follow-{channel}"] = {"action": "receive", "channel": {"$ref": f"#/channels/{channel}"}}
     channels |= {"job": _job_channel(), "presence": _presence_channel(), "dispatch": _dispatch_channel()}
     channels |= schema_checks.channels(CELL, _cloud_event) | schema_api.channels(CELL)
+    channels |= schema_cells.channels(CELL, _cloud_event)
     operations["publish-job-events"] = {"action": "send", "channel": {"$ref": "#/channels/job"}}
     operations["report-presence"] = {"action": "send", "channel": {"$ref": "#/channels/presence"}}
     operations["watch-dispatch"] = {"action": "receive", "channel": {"$ref": "#/channels/dispatch"}}
-    operations |= schema_checks.operations() | schema_api.operations()
+    operations |= schema_checks.operations() | schema_api.operations() | schema_cells.operations()
     document = {
         "asyncapi": "3.0.0",
         "info": {
@@ -301,6 +311,9 @@ def _catalogue() -> str:
     lines += ["", "## `verdict.<controller>`", ""]
     lines += ["What admission-check controllers answer; see [admission checks](admission-checks.md).", ""]
     lines += ["| type | fields of `data` | meaning |", "|---|---|---|", _row(CheckVerdict)]
+    lines += ["", "## `cell.<name>`", "", "What the dispatcher's link to a worker cell says.", ""]
+    lines += ["| type | fields of `data` | meaning |", "|---|---|---|"]
+    lines += [_row(cls) for cls in schema_cells.TYPES]
     return "\n".join(lines) + "\n"
 
 

@@ -8,6 +8,7 @@ __all__ = [
     "deadlines",
     "deciders",
     "decision_loop",
+    "dispatch",
     "flavors",
     "lifecycle",
     "naming",

@@ -7,6 +7,7 @@ __all__ = [
     "codec",
     "commit",
     "config",
+    "dispatch",
     "envelope",
     "ids",
     "job",

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from types import MappingProxyType, ModuleType
 
-from . import checks, config, scheduler, slices, variants
+from . import checks, config, dispatch, scheduler, slices, variants
 from .base import Event
 
-_MODULES: tuple[ModuleType, ...] = (config, slices, variants, scheduler, checks)
+_MODULES: tuple[ModuleType, ...] = (config, slices, variants, scheduler, checks, dispatch)
 
 
 def _tag(cls: type[Event]) -> str:
@@ -34,7 +34,11 @@ EVENTS: Mapping[str, type[Event]] = MappingProxyType(
 )
 """Tag -> event, of all writers."""
 
-REFUSALS: tuple[type[Event], ...] = (slices.Rejected, checks.CheckInputRejected)
+REFUSALS: tuple[type[Event], ...] = (
+    slices.Rejected,
+    checks.CheckInputRejected,
+    dispatch.ReportRejected,
+)
 """Those that say that a message from outside could not be taken: what people are told of as rejected."""
 
 _WRITER_OF: Mapping[type[Event], str] = MappingProxyType(

@@ -7,10 +7,10 @@ from sluice.events.base import JobKey
 
 _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
 
-OUTSIDE = ("job.>", "verdict.>", "presence.>")
+OUTSIDE = ("job.>", "verdict.>", "presence.>", "cell.>")
 """Messages from outside: one CloudEvent each."""
 
-COMMITS = ("config", "slices", "variants", "scheduler", "checks")
+COMMITS = ("config", "slices", "variants", "scheduler", "checks", "dispatch")
 """Commits: one subject per writer."""
 
 
@@ -57,6 +57,11 @@ def job_of(suffix: str) -> JobKey | None:
 def verdict_suffix(controller: str) -> str:
     """Return the subject, after the cell, of an admission check controller's verdicts."""
     return f"verdict.{token(controller)}"
+
+
+def cell_suffix(name: str) -> str:
+    """Return the subject, after the cell, of what the link to the worker cell *name* says."""
+    return f"cell.{token(name)}"
 
 
 def presence_suffix(kind: str, name: str) -> str:

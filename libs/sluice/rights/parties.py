@@ -13,6 +13,8 @@ with a subject to deliver to could write what the party may not.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from sluice.protocol.cells import CONTROLLERS
+
 from .names import API, Names, escaped
 
 __all__ = ["BUDGET", "BUDGET_USER", "Bounds", "Party", "Service", "account_of", "services"]
@@ -26,7 +28,7 @@ BUDGET_USER = "check_budget"
 REPORTS = ("JobPodsReady", "JobPodsReclaimable", "JobStopped", "JobFinished")
 """What executors say of jobs."""
 
-WRITERS = ("config", "slices", "variants", "scheduler", "checks")
+WRITERS = ("config", "slices", "variants", "scheduler", "checks", "dispatch")
 """Who writes commits, each on the subject of its name."""
 
 NARROWED = ("list", "watch", "history", "why")
@@ -186,6 +188,7 @@ def services(cell: str) -> Iterator[Service]:
         "The admission-check service: states of checks",
         *_projecting(names, "checks", "controller"),
     )
+    yield _dispatcher(names)
     log = [*reading(names.log), *making(names.log)]
     yield _service(
         "api",
@@ -207,12 +210,27 @@ def services(cell: str) -> Iterator[Service]:
             *log,
             f"{API}STREAM.UPDATE.{names.log}",
             # What an archive has, with its sequences; and what was cut off it.
-            *(f"{names.prefix}{said}" for said in ("job.>", "verdict.>", "presence.>", *WRITERS)),
+            *(f"{names.prefix}{said}" for said in ("job.>", "verdict.>", "presence.>", "cell.>", *WRITERS)),
             *_archiving(names),
         ),
         ("_INBOX.>",),
     )
     yield _budget(names)
+
+
+def _dispatcher(names: Names) -> Service:
+    """Return the decider that is also a controller of checks, and the executor of what it has placed."""
+    heartbeats = names.bucket("heartbeats")
+    more = [
+        f"{names.prefix}cell.*",
+        f"{names.prefix}job.>",
+        *(said for controller in CONTROLLERS for said in _controller_says(names, controller)),
+        *making(heartbeats),
+        *reading(heartbeats),
+        f"{API}STREAM.PURGE.{heartbeats}",
+    ]
+    what = "The dispatcher: where jobs run that go to other cells, and what becomes of them there"
+    return _decider(names, "dispatcher", "dispatch", what, *more)
 
 
 def _budget(names: Names) -> Service:

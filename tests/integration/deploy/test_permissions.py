@@ -18,9 +18,10 @@ OWN = {
     "slice_aggregator": "slices",
     "variant_controller": "variants",
     "admission_check": "checks",
+    "dispatcher": "dispatch",
     "api": "config",
 }
-COMMITS = ("config", "slices", "variants", "scheduler", "checks")
+COMMITS = ("config", "slices", "variants", "scheduler", "checks", "dispatch")
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from referencing import Registry, Resource
 
-from sluice.contract import schema_api, schema_checks
+from sluice.contract import schema_api, schema_cells, schema_checks
 from sluice.contract.schema import files
 from sluice.events.catalogue import EVENTS, WRITERS
 from sluice.events.codec import decode_commit, decode_message
@@ -58,6 +58,10 @@ def test_golden_message_fits_schema_and_decodes(name: str):
         value = message["data"] if cls is CheckVerdict else message
         _validate(family, cls.__name__, value)
         assert json.loads(msgspec.json.encode(msgspec.convert(value, cls))) == value
+        return
+    if family == schema_cells.FAMILY:
+        assert decode_message(text.encode()).type == kind
+        _validate(family, kind, message["data"])
         return
     if family == "api":
         cls = {one.__name__: one for one in schema_api.TYPES}[kind.partition("-")[0]]

@@ -4,9 +4,10 @@ Names, fields and enums are Kueue's. Quantities stay as written (`"500m"`, `9`, 
 parsed where they are used (`sluice.api.quantity`), so that a manifest reads back as it was applied.
 """
 
-from . import _checks, _configuration, _object, _queues, _workload
+from . import _checks, _configuration, _multikueue, _object, _queues, _workload
 from ._checks import *
 from ._configuration import *
+from ._multikueue import *
 from ._object import *
 from ._queues import *
 from ._workload import *
@@ -15,6 +16,7 @@ __all__: list[str] = []
 __all__ += _object.__all__
 __all__ += _queues.__all__
 __all__ += _checks.__all__
+__all__ += _multikueue.__all__
 __all__ += _workload.__all__
 __all__ += _configuration.__all__
 __all__.sort()

@@ -25,6 +25,7 @@ from sluice.api.meta import Manifest, ObjectMeta
 from sluice.api.scheme import kind_of
 
 from . import (
+    cells,
     clusterqueue,
     cohort,
     configuration,
@@ -80,6 +81,9 @@ _RULES: dict[type[Manifest], tuple[_Check, ...]] = {
     kueue.ProvisioningRequestConfig: (_gateless(parameters.check_provisioning_config),),
     check_parameters.Budget: (_gateless(parameters.check_budget),),
     check_parameters.WebhookCheckConfig: (_gateless(parameters.check_webhook_config),),
+    kueue.MultiKueueCluster: (_gateless(cells.check_cluster),),
+    kueue.MultiKueueConfig: (_gateless(cells.check_config),),
+    check_parameters.CellLadder: (_gateless(cells.check_ladder),),
     kueue.WorkloadPriorityClass: (_gateless(small.check_priority_class),),
     kueue.Configuration: (_gateless(configuration.check_configuration),),
     kueue.Workload: (

@@ -233,6 +233,14 @@ RESOURCES: tuple[Resource, ...] = (
         columns=(_NAME, *columns_checks.BUDGET, _AGE),
     ),
     Resource(
+        "MultiKueueCluster",
+        "multikueueclusters",
+        short=("mkc",),
+        columns=(_NAME, Column("LINK", text_at("spec", "clusterSource", "kubeConfig", "location")), _AGE),
+    ),
+    Resource("MultiKueueConfig", "multikueueconfigs", short=("mkcfg",), columns=(_NAME, _AGE)),
+    Resource("CellLadder", "cellladders", group=OWN, short=("ladder",), columns=(_NAME, _AGE)),
+    Resource(
         "CustomResourceDefinition",
         "customresourcedefinitions",
         group="apiextensions.k8s.io/v1",

@@ -64,6 +64,9 @@ type ConfigObject = (
     | kueue.ProvisioningRequestConfig
     | check_parameters.Budget
     | check_parameters.WebhookCheckConfig
+    | kueue.MultiKueueCluster
+    | kueue.MultiKueueConfig
+    | check_parameters.CellLadder
     | Namespace
     | LimitRange
     | node_v1.RuntimeClass
@@ -81,6 +84,9 @@ KINDS: dict[str, type[ConfigObject]] = {
     "ProvisioningRequestConfig": kueue.ProvisioningRequestConfig,
     "Budget": check_parameters.Budget,
     "WebhookCheckConfig": check_parameters.WebhookCheckConfig,
+    "MultiKueueCluster": kueue.MultiKueueCluster,
+    "MultiKueueConfig": kueue.MultiKueueConfig,
+    "CellLadder": check_parameters.CellLadder,
     "CustomResourceDefinition": custom.CustomResourceDefinition,
     "AdmissionCheck": kueue.AdmissionCheck,
     "Cohort": kueue.Cohort,
@@ -110,6 +116,7 @@ _API_VERSION = {
     "Configuration": sluice_v1.API_VERSION,
     "Budget": sluice_v1.API_VERSION,
     "WebhookCheckConfig": sluice_v1.API_VERSION,
+    "CellLadder": sluice_v1.API_VERSION,
     "CustomResourceDefinition": custom.API_VERSION,
 }
 

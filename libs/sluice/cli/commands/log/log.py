@@ -36,9 +36,11 @@ _SHADES = {
     "scheduler": "green",
     "variants": "cyan",
     "checks": "yellow",
+    "dispatch": "bright_cyan",
     "job": "bright_black",
     "verdict": "bright_black",
     "presence": "bright_black",
+    "cell": "bright_black",
 }
 
 

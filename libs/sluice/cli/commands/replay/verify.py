@@ -14,6 +14,7 @@ from sluice.cli.kit import run_text
 from sluice.cli.kit.durations import utc
 from sluice.cli.kit.errors import EXIT_USAGE, CliError
 from sluice.cli.kit.terminal import echo
+from sluice.core.deciders import OF_MANAGERS
 from sluice.replay.lint import lint
 from sluice.replay.simulate import report
 from sluice.replay.source.source import Source
@@ -41,12 +42,15 @@ def verify(
 
     The first difference ends a service's check, with exit code 1.
     """
-    known = {decider.writer: decider for decider in deciders()}
+    ours = deciders()
+    known = {decider.writer: decider for decider in (*ours, *(kind() for kind in OF_MANAGERS))}
     for writer in writers:
         if writer not in known:
             raise CliError(f"no service {writer!r}.{did_you_mean(writer, known)}", exit_code=EXIT_USAGE)
     starts: list[whole_log.Start] = []
-    for writer in writers or known:
+    # A cell that manages no others has nothing of those who would.
+    said = [writer for writer in known if known[writer] in ours or any(source.read(1, None, (writer,)))]
+    for writer in writers or said:
         fold = source.snapshot(known[writer], from_seq or source.end) if start == "snapshot" else None
         starts.append((known[writer], fold))
     with progress(source, "Deciding") as show:

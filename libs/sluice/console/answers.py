@@ -52,6 +52,33 @@ class QueuesAnswer(Envelope, frozen=True, kw_only=True):
     queues: list[QueueRow]
 
 
+class SeriesLine(Struct, frozen=True, omit_defaults=False, kw_only=False):
+    """A node's quota of one flavor and resource, at each of the points."""
+
+    kind: str
+    name: str
+    flavor: str
+    resource: str
+    nominal: list[Amount]
+    used: list[Amount]
+    borrowed: list[Amount]
+    lent: list[Amount]
+
+
+class SeriesAnswer(Envelope, frozen=True, kw_only=True):
+    """A queue or cohort over time: itself first, then its members."""
+
+    from_: int = msgspec.field(name="from")
+    to: int
+    step: int
+    """Messages between two points."""
+    seqs: list[int]
+    times: list[str]
+    pending: list[int]
+    admitted: list[int]
+    lines: list[SeriesLine]
+
+
 class PendingAnswer(Envelope, frozen=True, kw_only=True):
     items: list[PendingRow]
     total: int

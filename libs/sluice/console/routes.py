@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
-from . import answers
+from . import answers, series
 from .actions import answering
 from .actions.shapes import ActionDone, ActionPreview, ActionRequest
 from .asked import Asked
@@ -25,6 +25,7 @@ PARAMETERS = {
     "sort": "name, created, priority, phase, queue or changed; with - in front the other way round.",
     "from": "The first sequence; of a diff a moment.",
     "to": "The last sequence; of a diff a moment.",
+    "step": "Messages between two points of a series; by default there are about 100 points.",
     "writer": "Only of these subjects, with commas between: config, slices, scheduler, job, ...",
     "type": "Only events of these types, with commas between.",
     "about": "Only what speaks of this job, workload or queue.",
@@ -58,6 +59,20 @@ ROUTES: tuple[Route, ...] = (
     Route("/quota", Handlers.quota, answers.QuotaAnswer, "The tree of cohorts and queues with their quota"),
     Route("/queues", Handlers.queues, answers.QueuesAnswer, "All cluster queues"),
     Route("/queues/{name}", Handlers.queue, answers.QueueAnswer, "One cluster queue, and who is in it"),
+    Route(
+        "/queues/{name}/series",
+        series.queue,
+        answers.SeriesAnswer,
+        "A cluster queue over time",
+        ("at", "from", "to", "step"),
+    ),
+    Route(
+        "/cohorts/{name}/series",
+        series.cohort,
+        answers.SeriesAnswer,
+        "A cohort and its members over time",
+        ("at", "from", "to", "step"),
+    ),
     Route("/cohorts", Handlers.cohorts, answers.CohortsAnswer, "All cohorts"),
     Route("/cohorts/{name}", Handlers.cohort, answers.CohortAnswer, "One cohort, and who lends to whom"),
     Route(

@@ -25,6 +25,8 @@ async def test_every_answer_says_of_which_sequence_it_is(serve: Serve) -> None:
     special = {
         "/queues/{name}": "research",
         "/cohorts/{name}": "company",
+        "/queues/{name}/series": "research",
+        "/cohorts/{name}/series": "company",
         "/objects/{kind}/{name}": "serving",
     }
     for route in ROUTES:
@@ -65,6 +67,24 @@ async def test_the_incident_in_numbers(ask: Ask) -> None:
         ("default/api-rollout", "default/train-3"),
         ("default/api-rollout", "default/train-4"),
     }
+
+
+async def test_a_series_is_the_quota_at_each_of_its_points(ask: Ask) -> None:
+    """Of a cohort and each of its members, and how many waited; before it was there it has nothing."""
+    found = await ask("cohorts/company/series", **{"from": 1, "to": 57, "step": 5})
+    assert found["seqs"] == [1, 6, 11, 16, 21, 26, 31, 36, 41, 46, 51, 56, 57]
+    lines = {line["name"]: line for line in found["lines"]}
+    assert list(lines) == ["company", "research", "serving"]
+    for place, seq in enumerate(found["seqs"]):
+        nodes = {node["name"]: node for node in (await ask("quota", at=seq))["nodes"]}
+        assert found["pending"][place] == nodes.get("company", {"pending": 0})["pending"]
+        for name, line in lines.items():
+            for quota in nodes.get(name, {"quota": []})["quota"]:
+                said = {measure: line[measure][place] for measure in ("nominal", "used", "borrowed", "lent")}
+                assert said == {measure: quota[measure] for measure in said}, (name, seq)
+    assert lines["serving"]["lent"][5]["text"] == "16"
+    assert (await ask("queues/nobody/series"))["error"]["code"] == "NotFound"
+    assert "behind" in (await ask("queues/research/series", to=3, **{"from": 9}))["error"]["message"]
 
 
 async def test_heavy_answers_are_the_commands_own(ask: Ask) -> None:

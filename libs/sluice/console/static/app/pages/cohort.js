@@ -5,6 +5,7 @@ import { nowCommand } from "../commands.js";
 import { html } from "../html.js";
 import { Bar, Legend } from "../parts/bar.js";
 import { Cohort, Queue } from "../parts/links.js";
+import { OverTime } from "../parts/series.js";
 import { Page, Shown } from "../parts/page.js";
 import { Facts, Table } from "../parts/table.js";
 import { useResource } from "../resource.js";
@@ -21,6 +22,7 @@ export default function CohortPage({ names: [name] }) {
         { title: "Flavor", cell: (row) => row.flavor },
         { title: "Amount", number: true, cell: (row) => `${row.amount.text} ${row.resource}` },
       ]} />` : html`<p class="quiet">Nobody borrows from another one.</p>`}</section>
+      <${OverTime} path=${`/cohorts/${part(name)}/series`} />
       <section><h2>Members</h2><${Table} caption="Members" rows=${data.members} rowKey=${(row) => row.kind + row.name} columns=${[
         { title: "Name", cell: (row) => (row.kind === "Cohort" ? html`<${Cohort} of=${row.name} />` : html`<${Queue} of=${row.name} />`) },
         { title: "Quota", wide: true, cell: (row) => row.quota.map((q) => html`<div class="named-bar"><span>${q.flavor}</span><${Bar} of=${q} /></div>`) },

@@ -7,6 +7,7 @@ import { html } from "../html.js";
 import { Actions } from "../parts/actions.js";
 import { Bar, Legend } from "../parts/bar.js";
 import { Cohort, Job, Phase, Time } from "../parts/links.js";
+import { OverTime } from "../parts/series.js";
 import { Page, Shown } from "../parts/page.js";
 import { Facts, Table } from "../parts/table.js";
 import { useResource } from "../resource.js";
@@ -28,6 +29,7 @@ export default function QueuePage({ names: [name] }) {
       <section><h2>Waiting, in order</h2>${data.waiting?.length ? html`<${Waiting} of=${data} />` : html`<p class="quiet">Nobody waits.</p>`}
         ${data.queue.pending > (data.waiting?.length ?? 0) && html`<p><a href=${href("/pending", { queue: name })}>All ${data.queue.pending}</a></p>`}</section>
       <section><h2>Holding quota</h2>${data.holding?.length ? html`<${Holding} of=${data} />` : html`<p class="quiet">Nobody has quota here.</p>`}</section>
+      <${OverTime} path=${`/queues/${part(name)}/series`} />
       <section><h2>Who may preempt whom</h2><${Policies} of=${data.policies} /></section>
       <section><h2>Changes of this queue</h2><p><a href=${href("/log", { about: `ClusterQueue/${name}`, writer: "config" })}>In the log</a></p></section>
       <details><summary>Manifest</summary><pre tabindex="0">${JSON.stringify(data.object, null, 2)}</pre></details>`}

@@ -1,8 +1,8 @@
 """The console against its budgets: `python -m tests.bench.console first|scrub|live [NUMBER]`.
 
-first: NUMBER jobs (50,000), the first view of pages in Chromium. scrub: a log of NUMBER events (1,000,000), states
-of the past over HTTP. live: a cell in which 100 jobs a second come and end, for NUMBER seconds (60), with 20 clients
-of the stream and one page in Chromium. Each prints one JSON line.
+first: NUMBER jobs (50,000), the first view of pages in Chromium. scrub: a log of NUMBER events (1,000,000),
+states of the past over HTTP. live: a cell in which 100 jobs a second come and end, for NUMBER seconds (60),
+with 20 clients of the stream and one page in Chromium. Each prints one JSON line.
 """
 
 import asyncio
@@ -27,6 +27,7 @@ from sluice.log.contract import Entry
 from sluice.log.nats.jetstream import JetStreamLog
 from sluice.replay.source.log_file import Header, Writer
 from tests.support.system import System
+from tests.support.waiting import eventually
 
 from .long_run import PER_TICK, LongRun
 from .recorded import LARGE_SCALE, Recorder
@@ -123,7 +124,7 @@ async def first(jobs: int) -> Figures:
 
 
 async def scrub(events: int) -> Figures:
-    """Ask for the past of a long log: anywhere, and near where it was asked last, as a hand on the strip does."""
+    """Ask for the past of a long log: anywhere, and near the last moment, as a hand on the strip does."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "long.slog"
         _events_log(path, events)
@@ -147,13 +148,18 @@ async def scrub(events: int) -> Figures:
                     here = min(end, max(100, here + chance.randrange(-NEAR, NEAR)))
                     near.append(await asked(here))
             return {
-                "bench": "console scrub", "events": events, "messages": end, "folding_once_s": round(once, 1),
-                "anywhere_ms": _ms(anywhere), "near_ms": _ms(near), "rss_mb": round(process.memory_info().rss / 1e6),
-            }  # fmt: skip
+                "bench": "console scrub",
+                "events": events,
+                "messages": end,
+                "folding_once_s": round(once, 1),
+                "anywhere_ms": _ms(anywhere),
+                "near_ms": _ms(near),
+                "rss_mb": round(process.memory_info().rss / 1e6),
+            }
 
 
 async def live(seconds: int) -> Figures:
-    """Let a cell be busy, with clients and a page; tell what that costs the console, and the page's frames."""
+    """Let a cell be busy, with clients and a page; tell what that costs the console and the page."""
     with tempfile.TemporaryDirectory() as folder, System(Path(folder)) as system:
         told = Path(folder) / "address"
         unsent: list[Entry] = []
@@ -162,8 +168,7 @@ async def live(seconds: int) -> Figures:
         service = system.start(
             "console", {"CONSOLE_PORT": "0", "CONSOLE_ADDRESS_FILE": str(told), "CONSOLE_NICE": "0"}
         )
-        while not told.is_file():
-            await asyncio.sleep(0.05)
+        await eventually(told.is_file)
         address, process = told.read_text().rstrip("/"), psutil.Process(service.pid)
         for _ in range(30):
             await _send(log, cell, unsent)
@@ -195,13 +200,21 @@ async def live(seconds: int) -> Figures:
             await asyncio.gather(*clients, return_exceptions=True)
         await log.close()
     return {
-        "bench": "console live", "seconds": round(took), "clients": CLIENTS,
-        "jobs_per_s": round((cell.jobs - jobs) / took), "messages_per_s": round((cell.messages - messages) / took),
-        "console_cpu_percent": round(used / took * 100), "frames_per_client_per_s": round(sum(counts) / CLIENTS / took, 1),
-        "console_rss_mb": [round(one) for one in rss], "page_heap_mb": [round(one, 1) for one in heap],
-        "page_frames": len(deltas), "over_17_ms": sum(d > 17 for d in deltas), "over_34_ms": sum(d > 34 for d in deltas),
-        "frame_ms": _ms([d / 1e3 for d in deltas]), "load": os.getloadavg()[0],
-    }  # fmt: skip
+        "bench": "console live",
+        "seconds": round(took),
+        "clients": CLIENTS,
+        "jobs_per_s": round((cell.jobs - jobs) / took),
+        "messages_per_s": round((cell.messages - messages) / took),
+        "console_cpu_percent": round(used / took * 100),
+        "frames_per_client_per_s": round(sum(counts) / CLIENTS / took, 1),
+        "console_rss_mb": [round(one) for one in rss],
+        "page_heap_mb": [round(one, 1) for one in heap],
+        "page_frames": len(deltas),
+        "over_17_ms": sum(d > 17 for d in deltas),
+        "over_34_ms": sum(d > 34 for d in deltas),
+        "frame_ms": _ms([d / 1e3 for d in deltas]),
+        "load": os.getloadavg()[0],
+    }
 
 
 async def _send(log: JetStreamLog, cell: LongRun, unsent: list[Entry]) -> None:

@@ -16,8 +16,8 @@ export function OverTime({ path }) {
   const all = series === "all";
   const found = useResource(series ? path : null, all ? { from: 1 } : {}, { still: true, counts: false });
   return html`<section><h2>Over time</h2>
-    <p class="filters">${[["", "Off"], ["last", "The last 10,000 messages"], ["all", "The whole log"]].map(([key, text]) => html`<button type="button" aria-pressed=${(series ?? "") === key} onClick=${() => setQuery({ series: key || null })}>${text}</button> `)}
-      ${series && !at.value && html`<button type="button" class="quiet" onClick=${found.reload}>Again</button>`}</p>
+    <div class="chips" role="group" aria-label="How much of the log">${[["", "Off"], ["last", "The last 10,000 messages"], ["all", "The whole log"]].map(([key, text]) => html`<button type="button" aria-pressed=${(series ?? "") === key} onClick=${() => setQuery({ series: key || null })}>${text}</button> `)}
+      ${series && !at.value && html`<button type="button" class="quiet" onClick=${found.reload}>Again</button>`}</div>
     ${series && html`<${Shown} resource=${found} wait="Folding the log">${(data) => html`<${Charts} of=${data} />`}</${Shown}>`}</section>`;
 }
 
@@ -59,10 +59,12 @@ function Line({ of: line, xs, go }) {
   const [used, nominal, borrowed, lent] = [v(line.used), v(line.nominal), v(line.borrowed), v(line.lent)];
   const most = used.indexOf(Math.max(...used));
   const top = Math.max(1, ...used, ...nominal) * 1.05;
+  const hatch = `hatch-${[line.kind, line.name, line.flavor, line.resource].join("-").replace(/[^\w-]/g, "_")}`;
   const said = `${line.used.at(-1).text} of ${line.nominal.at(-1).text} ${line.resource}, ${line.borrowed.at(-1).text} borrowed, ${line.lent.at(-1).text} lent; at most ${line.used[most].text} used`;
   return html`<figure><figcaption><strong>${line.kind === "Cohort" ? html`<${Cohort} of=${line.name} />` : html`<${Queue} of=${line.name} />`}</strong> <span>${line.flavor} ${line.resource}</span> <span class="quiet">${said}</span></figcaption>
     <svg viewBox="0 0 ${WIDE} ${HIGH}" preserveAspectRatio="none" role="img" aria-label=${`${line.name}, ${line.flavor}: ${said}`} onClick=${go}>
-      <path class="s-used" d=${steps(xs, used, top, true)} /><path class="s-own" d=${steps(xs, used.map((one, n) => one - borrowed[n]), top, true)} />
+      <defs><pattern id=${hatch} width="9" height="9" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><rect class="s-borrowed" width="6" height="9" /></pattern></defs>
+      <path fill=${`url(#${hatch})`} d=${steps(xs, used, top, true)} /><path class="s-own" d=${steps(xs, used.map((one, n) => one - borrowed[n]), top, true)} />
       <path class="s-nominal" d=${steps(xs, nominal, top, false)} />${lent.some(Boolean) && html`<path class="s-lent" d=${steps(xs, lent, top, false)} />`}
     </svg></figure>`;
 }

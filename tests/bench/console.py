@@ -107,6 +107,10 @@ async def first(jobs: int) -> Figures:
             async with aiohttp.ClientSession() as http, http.get(f"{address}/api/v1/queues") as response:
                 await response.read()
             found["folding_once_s"] = round(time.monotonic() - begun, 1)
+            begun = time.monotonic()
+            async with aiohttp.ClientSession() as http, http.get(f"{address}/api/v1/overview") as response:
+                await response.read()
+            found["counting_once_s"] = round(time.monotonic() - begun, 1)
             async with _browser() as browser:
                 for page_path in ("/", "/jobs", "/queues", "/pending"):
                     took = []

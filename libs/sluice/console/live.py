@@ -21,11 +21,13 @@ from sluice.log.runtime.bases import Bases
 from sluice.log.runtime.snapshot import Snapshots
 from sluice.readmodel import replicas, snapshot
 from sluice.readmodel.follower import Follower
+from sluice.readmodel.objects import keys
 from sluice.readmodel.world import World
 from sluice.replay.source.live import LiveSource
 from sluice.replay.source.source import Source
 from sluice.retention.live import base_finder
 
+from . import pages
 from .cell import Hands, Replica
 from .log_view import Density
 from .past import Past
@@ -36,6 +38,8 @@ OPEN_S = 5.0
 FIRST_ANSWER_S, SILENCE_S = 1.0, 0.15
 FIRST_S = 2.0
 """So often it is asked where the log begins: it may be cut."""
+OPENED = 20
+"""Jobs that are looked at before others get their turn."""
 REPLICAS_S = 2.0
 """So long what replicas have said of themselves is passed on."""
 
@@ -95,11 +99,21 @@ class LiveCell:
         # Without a time limit: the console may be started before the server is.
         await self._log.open(None)
         self._first = await self._log.first()
-        looking = asyncio.create_task(self._look())
+        beside = [asyncio.create_task(self._look()), asyncio.create_task(self._remember())]
         try:
             await self._follower.run(_nothing)
         finally:
-            looking.cancel()
+            for task in beside:
+                task.cancel()
+
+    async def _remember(self) -> None:
+        """Look at all jobs once, so that the first who asks does not wait until all are opened."""
+        await self._follower.ready.wait()
+        world = self._follower.world
+        for number, key in enumerate(list(keys(world, "Job"))):
+            pages.phase_now(world, key)
+            if not number % OPENED:
+                await asyncio.sleep(0)
 
     async def _look(self) -> None:
         while True:

@@ -7,7 +7,7 @@ from typing import Any
 from sluice.core.config.objects import manifest_of
 from sluice.core.views import WorkloadView, position, why_pending
 from sluice.core.views.equivalence import class_key
-from sluice.core.views.present.job import current, phase_of
+from sluice.core.views.present.job import Phase, current, phase_of
 from sluice.core.views.present.phase import WorkloadPhase, workload_phase
 from sluice.core.views.present.unadmitted import waiting_for
 from sluice.events.base import JobKey, WorkloadKey
@@ -164,7 +164,34 @@ def _paged(page: list[PendingRow], total: int, reasons: Counter[str], start: int
 
 
 def phase_now(world: World, key: str) -> str:
-    """Return a job's phase without rendering it."""
+    """Return a job's phase without rendering it; of jobs that have ended it is remembered."""
+    return _remembered(world, "Job", key, lambda: _phase(world, key))
+
+
+def _remembered(world: World, kind: str, key: str, phase: Callable[[], str]) -> str:
+    version = world.changes.version(kind, key)
+    known = world.ended.get((kind, key))
+    if known is not None and known[0] == version:
+        return known[1]
+    found = phase()
+    # Without a version, as behind a base, nobody would hear of a change.
+    if version and found in _ENDED:
+        world.ended[kind, key] = (version, found)
+    return found
+
+
+_ENDED = frozenset((Phase.SUCCEEDED.value, Phase.FAILED.value, WorkloadPhase.FINISHED.value))
+
+
+def _workload_phases(world: World) -> Counter[str]:
+    workloads = world.view.workloads
+    return Counter(
+        _remembered(world, "Workload", key, lambda key=key: str(workload_phase(workloads[key])))  # type: ignore[misc]
+        for key in workloads
+    )
+
+
+def _phase(world: World, key: str) -> str:
     view, submitted = world.view.jobs.get(JobKey(key)), world.jobs.get(key)
     if view is not None and (submitted is None or not submitted.open):
         return str(phase_of(view))
@@ -362,7 +389,7 @@ def overview(world: World) -> Plain:
     """Return what is going on, and whether anything is wrong."""
     view = world.view
     jobs = Counter(phase_now(world, key) for key in keys(world, "Job"))
-    workloads = Counter(str(workload_phase(w)) for w in view.workloads.values())
+    workloads = _workload_phases(world)
     tree = QuotaTree(world)
     queues = queue_rows(world, tree)
     reasons: dict[str, Counter[str]] = defaultdict(Counter)

@@ -56,6 +56,7 @@ class Past:
         self._kept, self._spacing = kept, spacing
         self._bases: dict[int, tuple[snapshot.Parts, int]] = {}
         self._places: list[int] = []
+        self._ended: dict[tuple[str, str], tuple[int, str]] = {}
         self._lock = threading.Lock()
 
     def ask[T](self, seq: int, question: Callable[[World], T]) -> T:
@@ -72,6 +73,8 @@ class Past:
         found = self._worlds.pop(seq, None)
         if found is None:
             found = self._before(seq)
+            # Phases of ended jobs are the same in all worlds, as long as the jobs are.
+            found.ended = self._ended
             with unhurried():
                 self._go_on(found, seq)
         self._worlds[seq] = found

@@ -54,6 +54,8 @@ class World:
     seq: int = 0
     at: Micros = 0
     """Of the last entry folded."""
+    ended: dict[tuple[str, str], tuple[int, str]] = field(default_factory=dict)
+    """What readers remember of what has ended, by kind and key: version and phase. Opening it takes long."""
     _running: tuple[int, Counter[str]] = (0, Counter())
 
     @property

@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from tests.unit.config.test_custom_kinds import budget, definition, gate
+from tests.unit.core.config.whole.test_custom_kinds import budget, definition, gate
 
 pytestmark = pytest.mark.nats
 

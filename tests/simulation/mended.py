@@ -60,30 +60,34 @@ ELSEWHERE: tuple[tuple[str, str, str], ...] = (
     (
         "NEW-remembered",
         "a submission ends the memory of preemptions in a racing queue, too: no seed comes to it",
-        "tests/unit/core/variants/test_sharing.py",
+        "tests/unit/core/variants/whole/test_sharing.py",
     ),
     (
         "B8",
         "errors, and what variants look like: texts of one manifest",
-        "tests/unit/core/variants/test_families.py",
+        "tests/unit/core/variants/whole/test_families.py",
     ),
     (
         "B13",
         "parameters of a team's own kind: a function of two manifests",
-        "tests/unit/config/test_custom_kinds.py",
+        "tests/unit/core/config/whole/test_custom_kinds.py",
     ),
     ("B14", "what submit and job scale report: texts", "tests/e2e/test_job_manifests.py"),
     (
         "B15",
         "how several Retries are named, and other messages: texts",
-        "tests/unit/core/checks/test_retry.py",
+        "tests/unit/core/checks/whole/test_retry.py",
     ),
     (
         "B17",
         "the field form of constraints, and refusals: texts of one manifest",
         "tests/unit/api/test_constraints.py",
     ),
-    ("B18", "events, messages and conditions as Kueue's: texts", "tests/unit/core/views/test_notices.py"),
+    (
+        "B18",
+        "events, messages and conditions as Kueue's: texts",
+        "tests/unit/core/views/whole/test_notices.py",
+    ),
 )
 """(fault, the part of it in which no history plays a role, the tests that hold it)."""
 

@@ -12,7 +12,7 @@ from sluice.api.periods import period_at
 from sluice.services.check_budget.prometheus import Readers, ReadingError, read
 from sluice.services.common.http import Http, HttpError
 from tests.support.waiting import PATIENCE_S
-from tests.unit.checks_shipped.budget_office import HOUR, MONDAY, World
+from tests.unit.services.check_budget.budget_office import HOUR, MONDAY, World
 
 from .conftest import Serve
 

@@ -10,7 +10,7 @@ import pytest
 from sluice.api import yaml
 from sluice.api.yaml import MAX_BYTES, MAX_NODES, YamlTextError, decode_yaml, plain_documents
 from sluice.cli.kit import files
-from tests.unit.replay.test_tutorial import ROOT, run
+from tests.unit.replay.whole.test_tutorial import ROOT, run
 
 N = 200_000
 COHORT = "apiVersion: kueue.x-k8s.io/v1beta2\nkind: Cohort\nmetadata: {name: all}\n"

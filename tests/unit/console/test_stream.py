@@ -21,7 +21,7 @@ from sluice.log.errors import EventLogError
 from sluice.readmodel.objects import keys
 from sluice.readmodel.world import World
 from tests.unit.console.growing import Growing
-from tests.unit.replay.views.test_cell import STORIES
+from tests.unit.replay.views.whole.test_cell import STORIES
 
 Frame = tuple[str, str, Any]
 """(event, id, data)."""

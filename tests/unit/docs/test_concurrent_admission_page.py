@@ -2,7 +2,7 @@
 
 from sluice.api.validation import validate, validate_update
 from tests.support.system import ROOT
-from tests.unit.api.test_concurrent_admission import REFUSED, manifest, queue
+from tests.unit.api.whole.test_concurrent_admission import REFUSED, manifest, queue
 
 PAGE = ROOT / "docs" / "concurrent-admission.md"
 

@@ -10,7 +10,7 @@ import pytest
 from sluice.cli.kit import terminal
 from sluice.cli.kit.durations import clock, moment, utc
 from sluice.protocol.subjects import token
-from tests.unit.replay.test_tutorial import ROOT, run
+from tests.unit.replay.whole.test_tutorial import ROOT, run
 
 HOSTILE = "tra\x1b]0;pwn\x07\x9b31m\u202e-4"
 STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")

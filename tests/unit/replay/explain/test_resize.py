@@ -12,7 +12,7 @@ from sluice.replay.source import json_lines
 from sluice.replay.source.source import ListSource
 from sluice.replay.source.time_travel import scheduler_at
 from tests.support.elastic_cell import Cell
-from tests.unit.replay.test_tutorial import run
+from tests.unit.replay.whole.test_tutorial import run
 
 
 @pytest.fixture

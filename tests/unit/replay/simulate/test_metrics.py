@@ -14,7 +14,7 @@ from tests.support.family_world import cell, cluster_queue, job
 from tests.support.memory_log import World
 from tests.support.objects import kueue_object
 from tests.support.runs import recorded
-from tests.unit.core.scheduler.test_shared_quota import running_on_demand
+from tests.unit.core.scheduler.whole.test_shared_quota import running_on_demand
 
 
 def shown_seconds(source: ListSource, queue: str, resource: str) -> float:

@@ -220,3 +220,6 @@ class State:
         self.placements.pop(placement.key, None)
         self.todo.pop(placement.key, None)
         self.deadlines.set(placement.key, None)
+
+
+__all__ = ["State"]

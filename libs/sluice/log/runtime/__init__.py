@@ -7,6 +7,7 @@ __all__ = [
     "clock",
     "config",
     "gc_tuning",
+    "hooks",
     "lease",
     "presence",
     "process_pool",

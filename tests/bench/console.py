@@ -33,6 +33,8 @@ from .long_run import PER_TICK, LongRun
 from .recorded import LARGE_SCALE, Recorder
 
 NEVER = 10**9
+RESYNCS: dict[int, int] = {}
+"""Client -> how often it was told to load anew."""
 CLIENTS = 20
 NEAR = 5_000
 FLAGS = [
@@ -199,6 +201,7 @@ async def live(seconds: int) -> Figures:
                 await asyncio.sleep(max(0.0, begun + second + 1 - time.monotonic()))
             took, used = time.monotonic() - begun, sum(process.cpu_times()[:2]) - cpu
             deltas = await page.evaluate("window.deltas")
+            assert not any(client.done() for client in clients), "a client was cut off"
             for client in clients:
                 client.cancel()
             await asyncio.gather(*clients, return_exceptions=True)
@@ -211,6 +214,7 @@ async def live(seconds: int) -> Figures:
         "messages_per_s": round((cell.messages - messages) / took),
         "console_cpu_percent": round(used / took * 100),
         "frames_per_client_per_s": round(sum(counts) / CLIENTS / took, 1),
+        "resyncs_per_client_per_s": round(sum(RESYNCS.values()) / CLIENTS / took, 1),
         "console_rss_mb": [round(one) for one in rss],
         "page_heap_mb": [round(one, 1) for one in heap],
         "page_frames": len(deltas),
@@ -231,8 +235,10 @@ async def _send(log: JetStreamLog, cell: LongRun, unsent: list[Entry]) -> None:
 
 async def _client(http: aiohttp.ClientSession, address: str, counts: list[int], number: int) -> None:
     async with http.get(f"{address}/api/v1/stream") as response:
-        async for line in response.content:
-            counts[number] += line.startswith(b"event: delta")
+        # Not by lines: a frame of a busy cell is longer than the client takes for one.
+        async for part in response.content.iter_any():
+            counts[number] += part.count(b"event: delta")
+            RESYNCS[number] = RESYNCS.get(number, 0) + part.count(b"event: resync")
 
 
 def main(arguments: list[str]) -> Figures:

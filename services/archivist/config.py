@@ -15,7 +15,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """`ARCHIVIST_<FIELD>` each. Without a limit of age or size the log is archived, and nothing is cut."""
 
     archive: str
-    """Directory of the cell's archive."""
+    """The cell's archive: a directory, or `s3://BUCKET/PREFIX`."""
     max_age_s: Seconds = 0
     """What is older goes from the stream, once it is archived and behind a base; 0: nothing by its age."""
     max_bytes: Annotated[int, msgspec.Meta(ge=0)] = 0

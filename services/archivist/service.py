@@ -16,9 +16,12 @@ from sluice.log.runtime.config import CellConfig
 from sluice.retention.archive import Archive
 from sluice.retention.cycle import Report, archive_all, round_of
 from sluice.retention.live import opened
-from sluice.retention.stores import store_at
+from sluice.retention.stores import held, store_at
 
 from .config import Config
+
+RETRY_S = 60.0
+"""What goes wrong is tried again after this long: most of it passes, as a store that is away does."""
 
 log = structlog.get_logger("sluice.archivist")
 
@@ -57,20 +60,23 @@ class Archivist:
                 with contextlib.suppress(asyncio.CancelledError):
                     await working
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(self.config.every_s):
+                    async with asyncio.timeout(self._pause()):
                         await stop.wait()
         finally:
             stopping.cancel()
             await self._responder.close()
 
+    def _pause(self) -> float:
+        """Return how long to wait for the next round: not long, where this one failed."""
+        return min(self.config.every_s, RETRY_S) if self.error else self.config.every_s
+
     async def round(self) -> None:
         """Do one round."""
         started = time.perf_counter()
         try:
-            with self._store.locked():
-                async with opened(self.cell.nats_url, self.cell.cell) as cell:
-                    archive = Archive(self._store, self.cell.cell)
-                    self.report = await self._done(cell, archive)
+            async with held(self._store), opened(self.cell.nats_url, self.cell.cell) as cell:
+                archive = Archive(self._store, self.cell.cell)
+                self.report = await self._done(cell, archive)
         except (EventLogError, ConnectionError, TimeoutError, OSError, ValueError) as error:
             self.error = str(error) or type(error).__name__
             log.error("nothing cut", error=self.error, kind=type(error).__name__)

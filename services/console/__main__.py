@@ -23,7 +23,7 @@ from sluice.log.runtime.config import refuse
 from sluice.protocol.subjects import Cell
 from sluice.replay.source.source import FileSource, LogFileError, Source
 from sluice.retention.archive import Archive, cell_of
-from sluice.retention.stores import store_at
+from sluice.retention.stores import is_archive, store_at
 
 from .config import Config, access_of, actor_of, cover_of, load
 
@@ -59,8 +59,8 @@ async def _serve_file(config: Config, stop: asyncio.Event) -> None:
 
 
 def _recorded(place: str) -> Source:
-    """Return the log in a file, or in the directory of an archive."""
-    if not Path(place).is_dir():
+    """Return the log in a file, or in an archive."""
+    if not is_archive(place):
         return FileSource(Path(place))
     store = store_at(place)
     return Archive(store, cell_of(store)).source()

@@ -1,3 +1,14 @@
 """A log that lasts: archives of what is old, bases to begin from, and the cut behind them."""
 
-__all__ = ["archive", "base_making", "cycle", "errors", "live", "policy", "restoring", "stores"]
+__all__ = [
+    "archive",
+    "base_making",
+    "cycle",
+    "errors",
+    "live",
+    "object_lease",
+    "object_store",
+    "policy",
+    "restoring",
+    "stores",
+]

@@ -201,6 +201,7 @@ class Archive:
             name = f"segment-{first:020d}-{last:020d}"
             self.store.put(f"{name}.slog", path)
             done("segment written")
+            self.store.forget()
             sha256 = _digest_of(self.store.local(f"{name}.slog"))
             newest = self._read_back(f"{name}.slog", path, sha256, content)
             before = self.segments[-1].chain if self.segments else ""
@@ -381,7 +382,8 @@ class ArchiveSource:
             if segment.last < start or segment.first > last:
                 continue
             file = self._open.get(segment.file)
-            if file is None:
+            # A copy of an object is there for as long as there is room for it.
+            if file is None or not file.path.exists():
                 file = self._open[segment.file] = self.archive.open(segment)
             yield from file.read(start, min(last, segment.last), patterns)
         if self.rest is not None and last > self.archive.end:

@@ -177,6 +177,7 @@ async def _cut(
 
 def _look_again(archive: Archive, first: int, keep: int) -> None:
     """Read the files of what goes: they may lie there since long."""
+    archive.store.forget()
     fresh = Archive(archive.store, archive.cell)
     covered = first
     for segment in fresh.segments:

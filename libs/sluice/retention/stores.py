@@ -1,17 +1,18 @@
-"""Where an archive is kept: a directory. Whoever has put a file there can rely on its being there."""
+"""Where an archive is kept: a directory, or a bucket. What was put there is there."""
 
+import asyncio
 import contextlib
 import fcntl
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
 
 from .errors import ArchiveError
 
-__all__ = ["ArchiveStore", "Directory", "store_at"]
+__all__ = ["ArchiveStore", "Directory", "held", "is_archive", "store_at"]
 
 
 class ArchiveStore(Protocol):
@@ -25,6 +26,10 @@ class ArchiveStore(Protocol):
 
     def local(self, name: str) -> Path:
         """Return a file to read from; raises ArchiveError if there is none."""
+        ...
+
+    def forget(self) -> None:
+        """Forget what was fetched: what is read next comes from where it is kept."""
         ...
 
     def names(self) -> list[str]:
@@ -75,6 +80,9 @@ class Directory:
             raise ArchiveError(f"{path}: it is missing")
         return path
 
+    def forget(self) -> None:
+        """See `ArchiveStore`. Nothing is fetched."""
+
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """See `ArchiveStore`. The lock ends with its process."""
@@ -99,8 +107,24 @@ class Directory:
             raise ArchiveError(f"{self.path}: {error.strerror}") from error
 
 
+@contextlib.asynccontextmanager
+async def held(store: ArchiveStore) -> AsyncIterator[None]:
+    """Keep everybody else from writing, as `locked` does, with what asks a network in a thread."""
+    lock = store.locked()
+    await asyncio.to_thread(lock.__enter__)
+    try:
+        yield
+    finally:
+        await asyncio.to_thread(lock.__exit__, None, None, None)
+
+
+def is_archive(where: str) -> bool:
+    """Tell whether a name that may be of a log's file is of an archive."""
+    return "://" in where or Path(where).is_dir()
+
+
 def store_at(where: str) -> ArchiveStore:
-    """Return the store that a setting or an argument names: a path.
+    """Return the store that a setting or an argument names: a path, or `s3://BUCKET/PREFIX`.
 
     >>> store_at("/var/lib/sluice/archive").where
     '/var/lib/sluice/archive'
@@ -108,6 +132,11 @@ def store_at(where: str) -> ArchiveStore:
     Raises:
         ArchiveError: nobody can keep an archive there.
     """
+    if where.startswith("s3://"):
+        from .object_store import Bucket
+
+        return Bucket(where)
     if "://" in where and not where.startswith("file://"):
-        raise ArchiveError(f"{where}: an archive is kept in a directory")
+        kind = where.partition("://")[0]
+        raise ArchiveError(f"{kind}://: an archive is kept in a directory, or in s3://BUCKET/PREFIX")
     return Directory(Path(where.removeprefix("file://")))

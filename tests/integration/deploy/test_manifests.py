@@ -200,6 +200,6 @@ def test_runtime_lock_is_what_runs_need() -> None:
     made = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     blocks = re.split(r"(?m)^(?=[A-Za-z0-9])", made)[1:]
     names = {re.split(r"[=\s]", block)[0] for block in blocks}
-    assert {"msgspec", "nats-py", "markdown-it-py"} <= names
-    assert not names & {"pytest", "mypy", "ruff", "hypothesis", "setuptools", "testcontainers"}
+    assert {"msgspec", "nats-py", "markdown-it-py", "obstore"} <= names
+    assert not names & {"pytest", "mypy", "ruff", "hypothesis", "setuptools", "testcontainers", "moto"}
     assert all("--hash=sha256:" in block for block in blocks)

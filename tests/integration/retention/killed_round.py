@@ -5,16 +5,15 @@ import os
 import signal
 import sys
 import time
-from pathlib import Path
 
 from sluice.retention.archive import Archive
 from sluice.retention.cycle import round_of
 from sluice.retention.live import opened
 from sluice.retention.policy import Policy
-from sluice.retention.stores import Directory
+from sluice.retention.stores import held, store_at
 
 
-async def run(url: str, archive: Path, most: int, kill_at: int) -> None:
+async def run(url: str, archive: str, most: int, kill_at: int) -> None:
     steps = 0
 
     def done(what: str) -> None:
@@ -24,10 +23,11 @@ async def run(url: str, archive: Path, most: int, kill_at: int) -> None:
             print(what, flush=True)
             os.kill(os.getpid(), signal.SIGKILL)
 
-    async with opened(url, "main") as cell:
+    store = store_at(archive)
+    async with held(store), opened(url, "main") as cell:
         await round_of(
             cell,
-            Archive(Directory(archive), "main"),
+            Archive(store, "main"),
             Policy(max_bytes=most, keep_s=0),
             time.time_ns() // 1000 + 1_000_000,
             without_api=True,
@@ -37,4 +37,4 @@ async def run(url: str, archive: Path, most: int, kill_at: int) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(run(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])))
+    asyncio.run(run(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])))

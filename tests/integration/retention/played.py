@@ -14,15 +14,16 @@ from sluice.replay.source.time_travel import deciders, fold_at
 from sluice.replay.verify.whole_log import check_all
 from sluice.retention.archive import Archive, ArchiveSource
 from sluice.retention.live import base_finder
-from sluice.retention.stores import Directory
+from sluice.retention.stores import ArchiveStore, Directory
 from tests.property.test_bases import checked_jobs
 
 
 class Played:
     """The history of a seed, put into the log at *url*."""
 
-    def __init__(self, url: str, directory: Path, seed: int = 1) -> None:
+    def __init__(self, url: str, directory: Path, seed: int = 1, store: ArchiveStore | None = None) -> None:
         self.url, self.archive = url, directory / "archive"
+        self.store = store or Directory(self.archive)
         self.entries: list[Entry] = checked_jobs(seed)
         path = directory / "played.slog"
         with path.open("wb") as file:
@@ -35,11 +36,11 @@ class Played:
         return LiveSource(self.url, "main", bases=base_finder(self.url, "main"))
 
     def with_archive(self) -> ArchiveSource:
-        return ArchiveSource(Archive(Directory(self.archive), "main"), self.live())
+        return ArchiveSource(Archive(self.store, "main"), self.live())
 
     def nothing_lost(self) -> None:
         """Archive and log have every message, as it was; what the log has is enough to begin from."""
-        archived = Archive(Directory(self.archive), "main")
+        archived = Archive(self.store, "main")
         live = self.live()
         both: Source = ArchiveSource(archived, live) if archived.segments else live
         found = [entry._replace(header=b"") for batch in both.read(1, self.end) for entry in batch]

@@ -3,6 +3,7 @@
 import atexit
 import functools
 import gc
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -29,10 +30,19 @@ from sluice.replay.source.source import FileSource, LogFileError, Source
 from sluice.replay.source.suggest import did_you_mean
 from sluice.replay.source.time_travel import RangeError
 from sluice.retention.archive import Archive, ArchiveSource, cell_of
-from sluice.retention.stores import store_at
+from sluice.retention.stores import is_archive, store_at
 
 _SOURCE = "sluice.source"
 """Where a command's context keeps the log it looks into."""
+
+
+class Place(click.Path):
+    """A path, or the address of an archive in an object store, as it was typed."""
+
+    def convert(
+        self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
+    ) -> Any:
+        return value if "://" in str(value) else super().convert(value, param, ctx)
 
 
 def log_option() -> Decorator:
@@ -40,18 +50,18 @@ def log_option() -> Decorator:
         "-l",
         "--log",
         "file",
-        type=click.Path(path_type=Path),
-        help="An exported log (.slog, or .jsonl), or the directory of an archive; without it, the running "
-        "cell's, read only.",
+        type=Place(),
+        help="An exported log (.slog, or .jsonl), or an archive (a directory, s3://BUCKET/PREFIX); without "
+        "it, the running cell's, read only.",
     )
 
 
 def archive_option() -> Decorator:
     return click.option(
         "--archive",
-        type=click.Path(path_type=Path, file_okay=False),
+        type=Place(file_okay=False),
         metavar="DIR",
-        help="The running cell's archive: for what was cut off its log.",
+        help="The running cell's archive (a directory, s3://BUCKET/PREFIX): for what was cut off its log.",
     )
 
 
@@ -62,7 +72,7 @@ def about_a_log(command: Callable[..., None]) -> Callable[..., None]:
     @archive_option()
     @click.pass_context
     @functools.wraps(command)
-    def opened(ctx: click.Context, /, *, file: Path | None, archive: Path | None, **options: Any) -> None:
+    def opened(ctx: click.Context, /, *, file: str | None, archive: str | None, **options: Any) -> None:
         with plain_errors():
             command(source_of(ctx, file, archive), **options)
 
@@ -81,7 +91,7 @@ def output_option() -> Decorator:
     return click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
 
 
-def source_of(ctx: click.Context, file: Path | None, archive: Path | None = None) -> Source:
+def source_of(ctx: click.Context, file: str | None, archive: str | None = None) -> Source:
     """Open the log to look into."""
     # A state of a million objects goes with the process; collecting it at the end would take a while.
     atexit.register(gc.freeze)
@@ -89,16 +99,21 @@ def source_of(ctx: click.Context, file: Path | None, archive: Path | None = None
         raise CliError(
             "--archive goes with the running cell's log; -l may name it itself", exit_code=EXIT_USAGE
         )
-    source = _live(ctx) if file is None else FileSource(file) if not file.is_dir() else archived(file)
+    source = _live(ctx) if file is None else recorded(file)
     if archive is not None:
         source = archived(archive, source)
     ctx.meta[_SOURCE] = source
     return source
 
 
-def archived(directory: Path, rest: Source | None = None) -> Source:
+def recorded(place: str) -> Source:
+    """Return the log in a file, or in an archive."""
+    return archived(place) if is_archive(place) else FileSource(Path(place))
+
+
+def archived(place: str, rest: Source | None = None) -> Source:
     """Return the log in an archive; *rest*: the one that goes on from it."""
-    store = store_at(str(directory))
+    store = store_at(place)
     if rest is not None:
         return ArchiveSource(Archive(store, rest.header.cell), rest)
     return Archive(store, cell_of(store)).source()

@@ -10,13 +10,12 @@ from pathlib import Path
 import click
 
 from sluice.cli.cell.client import find_target
-from sluice.cli.cell.log_options import archived, plain_errors
+from sluice.cli.cell.log_options import Place, plain_errors, recorded
 from sluice.cli.kit.errors import CliError
 from sluice.cli.kit.settings import Settings
 from sluice.cli.kit.terminal import echo
 from sluice.local.cell_directory import nearest
 from sluice.local.processes import CONSOLE_PORT, exists, free_port, service_command
-from sluice.replay.source.source import FileSource
 
 from .supervisor import CONSOLE
 
@@ -26,9 +25,8 @@ from .supervisor import CONSOLE
     "-l",
     "--log",
     "file",
-    type=click.Path(path_type=Path),
-    help="An exported log (.slog, or .jsonl), or the directory of an archive, to look into; no cell and no "
-    "server are needed.",
+    type=Place(),
+    help="An exported log (.slog, or .jsonl), or an archive, to look into; no cell and no server are needed.",
 )
 @click.option(
     "-p", "--port", type=click.IntRange(0, 65535), help=f"Its port (default: {CONSOLE_PORT}, or a free one)."
@@ -42,7 +40,7 @@ from .supervisor import CONSOLE
     help="Let it act, too: stop queues, change quota, delete jobs, each shown first.",
 )
 @click.pass_obj
-def console(settings: Settings, file: Path | None, port: int | None, opens: bool, actions: bool) -> None:
+def console(settings: Settings, file: str | None, port: int | None, opens: bool, actions: bool) -> None:
     """Look at the cell, and at its past, in a browser.
 
     Opens the console that `sluice up` runs. For another cell, and for an exported log, one is run until
@@ -65,8 +63,8 @@ def console(settings: Settings, file: Path | None, port: int | None, opens: bool
     arguments = ["--port", str(free_port(CONSOLE_PORT) if port is None else port)]
     if file is not None:
         with plain_errors():
-            archived(file) if file.is_dir() else FileSource(file)
-        arguments += ["--log", str(file)]
+            recorded(file)
+        arguments += ["--log", file]
     else:
         target = find_target(settings)
         environment |= {"SLUICE_NATS_URL": target.url, "SLUICE_CELL": target.cell}

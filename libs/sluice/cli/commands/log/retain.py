@@ -3,12 +3,11 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 
 import click
 
 from sluice.cli.cell.client import find_target
-from sluice.cli.cell.log_options import bar, plain_errors
+from sluice.cli.cell.log_options import Place, bar, plain_errors
 from sluice.cli.kit import durations
 from sluice.cli.kit.durations import utc
 from sluice.cli.kit.errors import EXIT_USAGE, CliError, plural
@@ -21,7 +20,7 @@ from sluice.retention.archive import Archive
 from sluice.retention.live import LiveCell, opened
 from sluice.retention.policy import Policy
 from sluice.retention.restoring import restore as restored
-from sluice.retention.stores import store_at
+from sluice.retention.stores import held, store_at
 
 SIZES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
@@ -35,7 +34,7 @@ def _without_api() -> Decorator:
 
 
 @click.command()
-@click.argument("archive", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
+@click.argument("archive", metavar="DIR", type=Place(file_okay=False))
 @click.option("--to", "until", type=click.IntRange(1), metavar="SEQ", help="Last message; default: the last.")
 @click.option(
     "--max-age", metavar="TIME", help="Cut what is older, like 30d or 12h; archived, behind a base."
@@ -52,7 +51,7 @@ def _without_api() -> Decorator:
 @click.pass_obj
 def archive(
     settings: Settings,
-    archive: Path,
+    archive: str,
     until: int | None,
     max_age: str | None,
     max_size: str | None,
@@ -61,13 +60,16 @@ def archive(
 ) -> None:
     """Write what is not archived yet to an archive in DIR; with a limit, cut the log behind a verified base.
 
-    Each cell has an archive of its own. Without a limit nothing is cut: it is a backup that is added to. What
-    is cut is archived, read back, and behind a base to which the archive leads, byte by byte.
+    DIR is a directory, or s3://BUCKET/PREFIX in an S3-compatible store, whose keys are in the environment
+    (AWS_ACCESS_KEY_ID, AWS_SHARED_CREDENTIALS_FILE and the like). Each cell has an archive of its own.
+    Without a limit nothing is cut: it is a backup that is added to. What is cut is archived, read back, and
+    behind a base to which the archive leads, byte by byte.
 
     \b
     Examples:
       sluice log archive /backup/main
       sluice log archive /backup/main --max-age 30d
+      sluice log archive s3://backup/main
     """
     policy = Policy(_seconds(max_age), _bytes(max_size), _seconds(keep))
     if policy.cuts and until is not None:
@@ -96,7 +98,7 @@ def archive(
     "--archive",
     "archive",
     metavar="DIR",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=Place(file_okay=False),
     help="The cell's archive; without it, list the bases that there are.",
 )
 @click.option(
@@ -107,9 +109,7 @@ def archive(
 )
 @_without_api()
 @click.pass_obj
-def base(
-    settings: Settings, archive: Path | None, wanted: int | None, whole: bool, without_api: bool
-) -> None:
+def base(settings: Settings, archive: str | None, wanted: int | None, whole: bool, without_api: bool) -> None:
     """Make a base: verified states of all services, from which a log that is cut begins.
 
     The log is archived up to it; nothing is cut. A release whose states are others than those of the bases
@@ -127,18 +127,18 @@ def base(
 
 
 @click.command()
-@click.argument("archive", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
+@click.argument("archive", metavar="DIR", type=Place(file_okay=False))
 @click.option("--whole", is_flag=True, help="From the archive's beginning; default: from its newest base.")
 @click.option("--replicas", type=click.IntRange(1, 5), default=1, help="Copies in a cluster of servers.")
 @click.pass_obj
-def restore(settings: Settings, archive: Path, whole: bool, replicas: int) -> None:
+def restore(settings: Settings, archive: str, whole: bool, replicas: int) -> None:
     """Put the archive in DIR into a server that has no log of the cell, every message at its own sequence.
 
     Services are started afterwards. One that was broken off goes on when it is begun again.
     """
     target = find_target(settings)
     with plain_errors():
-        place = Archive(store_at(str(archive)), target.cell)
+        place = Archive(store_at(archive), target.cell)
         with bar("Restoring", place.end) as show:
             found = asyncio.run(restored(place, target.url, whole=whole, replicas=replicas, show=show))
     begins = f"with the base of {found.base}" if found.base else "with everything"
@@ -148,16 +148,16 @@ def restore(settings: Settings, archive: Path, whole: bool, replicas: int) -> No
 
 
 def _with_archive(
-    settings: Settings, archive: Path, work: Callable[[LiveCell, Archive], Awaitable[None]]
+    settings: Settings, archive: str, work: Callable[[LiveCell, Archive], Awaitable[None]]
 ) -> None:
     target = find_target(settings)
-    store = store_at(str(archive))
 
     async def run() -> None:
-        async with opened(target.url, target.cell, "sluice-cli") as cell:
+        store = store_at(archive)
+        async with held(store), opened(target.url, target.cell, "sluice-cli") as cell:
             await work(cell, Archive(store, target.cell))
 
-    with plain_errors(), store.locked():
+    with plain_errors():
         asyncio.run(run())
 
 

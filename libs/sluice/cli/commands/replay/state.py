@@ -143,7 +143,7 @@ def diff(source: Source, before: str, after: str, output: str) -> None:
 def index(ctx: click.Context, file: Path, every: int) -> None:
     """Store snapshots beside an exported log, so that states in it are found at once."""
     with plain_errors():
-        source = source_of(ctx, file)
+        source = source_of(ctx, str(file))
         assert isinstance(source, FileSource)
         with progress(source, "Folding") as show:
             count = time_travel.index(source, every, show)

@@ -53,8 +53,8 @@ from sluice.replay.source.time_travel import RangeError
 @click.pass_context
 def what_if(
     ctx: click.Context,
-    file: Path | None,
-    archive: Path | None,
+    file: str | None,
+    archive: str | None,
     settings: tuple[str, ...],
     files: tuple[Path, ...],
     drops: tuple[str, ...],

@@ -52,8 +52,8 @@ def why(
     workload: str,
     namespace: str,
     at: str | None,
-    file: Path | None,
-    archive: Path | None,
+    file: str | None,
+    archive: str | None,
     output: str,
 ) -> None:
     """Explain why WORKLOAD (or a job's) is pending, now or at any sequence or time.

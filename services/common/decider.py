@@ -8,6 +8,7 @@ import msgspec
 from sluice import telemetry
 from sluice.log.decider import Decider
 from sluice.log.runtime.config import load_own
+from sluice.log.runtime.leader_task import LeaderTask
 from sluice.log.runtime.presence import Known, PresenceWatcher
 from sluice.log.runtime.projection import Projection
 from sluice.log.runtime.service import Shell, run_service
@@ -38,8 +39,12 @@ def run_decider[S](
     decider: Decider[S],
     projections: Sequence[Projection[S]] = (),
     presence: tuple[str, Known[S]] | None = None,
+    tasks: Sequence[LeaderTask[S]] = (),
 ) -> None:
-    """Run a service until SIGTERM or SIGINT. *presence*: whose heartbeats it watches, what the log says."""
+    """Run a service until SIGTERM or SIGINT.
+
+    *presence*: whose heartbeats it watches, what the log says. *tasks*: what its leader does besides.
+    """
     if presence is None:
         load_own(name, Nothing)
         run_service(name, decider, projections=projections, telemetry=telemetry.start)
@@ -53,10 +58,11 @@ def run_decider[S](
         lost_after_s=config.lost_after_s,
     )
 
+    hooks = [watcher, *tasks]
+
     async def setup(shell: Shell[Any]) -> Callable[[], Awaitable[None]] | None:
-        watcher.target = shell.log
+        for hook in hooks:
+            hook.target = shell.log
         return None
 
-    run_service(
-        name, decider, projections=projections, hooks=[watcher], setup=setup, telemetry=telemetry.start
-    )
+    run_service(name, decider, projections=projections, hooks=hooks, setup=setup, telemetry=telemetry.start)

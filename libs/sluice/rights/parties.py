@@ -180,6 +180,9 @@ def services(cell: str) -> Iterator[Service]:
         "slices",
         "The slice-aggregator: jobs, workloads, dispatch",
         *_projecting(names, "dispatch", "agent"),
+        # Takes claims away that are none.
+        *reading(names.bucket("claims")),
+        f"{API}STREAM.PURGE.{names.bucket('claims')}",
     )
     yield _decider(
         names,

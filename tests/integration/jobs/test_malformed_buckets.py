@@ -8,15 +8,17 @@ from typing import Any
 import msgspec
 import pytest
 
+from sluice.core.slices.state import State
 from sluice.log.nats.kv import Bucket
 from sluice.log.nats.streams import look_at
 from sluice.protocol.dispatch import Claim, DispatchEntry, dispatch_key
 from sluice.sdk import AsyncClient
+from sluice.services.slice_aggregator.claims import SpoiledClaims
 from tests.support.system import System
 from tests.support.waiting import eventually
 
 from .conftest import client, scheduler
-from .test_lost_buckets import Executors, executors, system, works
+from .test_lost_buckets import Executors, delete, executors, system, works
 
 __all__ = ["client", "executors", "scheduler", "system"]
 pytestmark = pytest.mark.nats
@@ -146,6 +148,40 @@ async def test_claims(client: AsyncClient, executors: Executors) -> None:
     assert sorted(executors.begun) == [("a", 1), ("b", 1), ("c", 1)]
     executors.open.set()
     await client.wait_all(["a", "b", "c"], timeout_s=60)
+
+
+async def test_claims_of_attempts_that_have_ended(client: AsyncClient, executors: Executors) -> None:
+    """Nobody mends these any more: they are taken away, and those that are claims stay."""
+    executors.start("x")
+    await works(client, executors, "a")
+    await works(client, executors, "b")
+    claims = Bucket(client.log, "claims")
+    keys = await claims.keys()
+    executors.open.set()
+    await client.wait_all(["a", "b"], timeout_s=60)
+
+    async def done() -> bool:
+        found = [await claims.get(key) for key in keys]
+        return all(one is not None and b"Done" in one.value for one in found)
+
+    await eventually(done)
+    sweep = SpoiledClaims(0.1)
+    sweep.target = client.log
+    sweep.leading(State(), 0)
+    for value in (b"", b"{}", b"\xff\xfe", b'{"executor":""}'):
+        for key in (keys[0], "default.z.0000-1.1", "=FF.=FF"):
+            await claims.put(key, value)
+        await claims.put("a.b", b'{"executor":"x"}')
+        await eventually(lambda: _are(claims, keys[1:]), 20)
+    await delete(client, "claims")
+    await claims.put(keys[1], msgspec.json.encode(Claim(executor="x")))
+    await claims.put(keys[0], b"null")
+    await eventually(lambda: _are(claims, keys[1:]), 20)
+    await sweep.drain()
+
+
+async def _are(bucket: Bucket, keys: list[str]) -> bool:
+    return sorted(await bucket.everything()) == keys
 
 
 async def test_claims_of_its_own_name(client: AsyncClient, executors: Executors) -> None:

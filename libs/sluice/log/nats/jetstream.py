@@ -462,11 +462,17 @@ class JetStreamTail:
 
 
 async def read_stream(
-    target: JetStreamLog, stream: str, prefix: str, end: int, filters: Sequence[str] = (">",)
+    target: JetStreamLog,
+    stream: str,
+    prefix: str,
+    end: int,
+    filters: Sequence[str] = (">",),
+    *,
+    start: int = 1,
 ) -> AsyncIterator[list[Entry]]:
-    """Yield batches of what a stream beside the log (a bucket) holds up to *end*."""
+    """Yield batches of what a stream beside the log (a bucket) holds from *start* up to *end*."""
     arrived = asyncio.Event()
-    tail = JetStreamTail(target.url, target.name, stream, prefix, 1, filters, arrived.set, whole=False)
+    tail = JetStreamTail(target.url, target.name, stream, prefix, start, filters, arrived.set, whole=False)
     try:
         while True:
             arrived.clear()

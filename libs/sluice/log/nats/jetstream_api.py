@@ -127,9 +127,10 @@ def stored(answer: dict[str, Any], stream: str) -> Stored | None:
     )
 
 
-async def purge(connection: Asks, stream: str, subjects: str) -> None:
-    """Take the messages on *subjects* away, without a trace; raises as `info`."""
-    checked(await connection.ask(f"$JS.API.STREAM.PURGE.{stream}", {"filter": subjects}), stream)
+async def purge(connection: Asks, stream: str, subjects: str, *, upto: int | None = None) -> None:
+    """Take messages on *subjects* away without a trace: all or those *upto* a sequence. Raises as `info`."""
+    body = {"filter": subjects} if upto is None else {"filter": subjects, "seq": upto + 1}
+    checked(await connection.ask(f"$JS.API.STREAM.PURGE.{stream}", body), stream)
 
 
 async def keep_from(connection: Asks, stream: str, seq: int) -> None:

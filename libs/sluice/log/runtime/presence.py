@@ -9,7 +9,6 @@ value is a heartbeat; who is expected is lost only if the key itself is asked fo
 """
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
@@ -22,13 +21,12 @@ from sluice.events.codec import encode_message
 from sluice.events.job import Away, JobEvent, Lost, OnLoss, Seen
 from sluice.log.errors import EventLogError, NoStreamError
 from sluice.log.nats import jetstream_api as api
-from sluice.log.nats.jetstream import JetStreamLog
 from sluice.log.nats.streams import ensure_bucket
 from sluice.protocol.dispatch import key_text, key_token
 from sluice.protocol.heartbeats import heartbeat_of
 from sluice.protocol.subjects import presence_suffix, token
 
-from .hooks import Hooks
+from .leader_task import LeaderTask
 
 __all__ = ["Known", "PresenceWatcher"]
 
@@ -82,7 +80,7 @@ class Absence(NamedTuple):
         return "Away" if now >= self.due else ""
 
 
-class PresenceWatcher[S](Hooks[S]):
+class PresenceWatcher[S](LeaderTask[S]):
     """Watches the heartbeats of one *kind* ("agent") while this replica leads.
 
     They are looked at every *poll_s* seconds. An expired one must stay away for *lost_after_s* more, which
@@ -96,10 +94,7 @@ class PresenceWatcher[S](Hooks[S]):
     ) -> None:
         self.kind, self.source, self.known = kind, source, known
         self.poll_s, self.lost_after_s = poll_s, lost_after_s
-        self.target: JetStreamLog | None = None
-        """The log to read and to write; set it before the service runs."""
-        self._state: S | None = None
-        self._task: asyncio.Task[None] | None = None
+        super().__init__()
         self._absent: dict[str, Absence] = {}
         """Who is expected and has no heartbeat."""
         self._created, self._all_back = "", 0.0
@@ -107,19 +102,9 @@ class PresenceWatcher[S](Hooks[S]):
         self._rubbish: dict[str, float] = {}
         """Names whose value is no heartbeat -> when that was read."""
 
-    def leading(self, state: S, own: int) -> None:  # noqa: ARG002
-        self._state = state
+    async def work(self) -> None:
         self._absent, self._told, self._rubbish = {}, {}, {}
         self._created, self._all_back = "", 0.0
-        self._task = asyncio.create_task(self._watch(), name="presence")
-
-    def following(self) -> None:
-        self._state = None
-        if self._task is not None:
-            self._task.cancel()
-            self._task = None
-
-    async def _watch(self) -> None:
         while True:
             try:
                 await self._compare(await self._heartbeats())
@@ -233,12 +218,6 @@ class PresenceWatcher[S](Hooks[S]):
             return Seen() if what == "Seen" else Lost()
         wish = None if self._state is None else self.known.on_loss(self._state, name)
         return Away(message=what_follows(wish), on_loss=wish)
-
-    async def drain(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
 
 
 def what_follows(wish: OnLoss | None) -> str:

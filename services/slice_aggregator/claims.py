@@ -54,9 +54,7 @@ class SpoiledClaims(LeaderTask[State]):
         created, end = found.get("created", ""), int(found["state"]["last_seq"])
         since = self._upto if created == self._created else 0
         if end > since:
-            async for entries in read_stream(
-                self.target, bucket.stream, bucket.prefix, end, start=since + 1
-            ):
+            async for entries in read_stream(self.target, bucket.stream, bucket.prefix, end, start=since + 1):
                 for entry in entries:
                     if is_spoiled(entry):
                         log.warning("spoiled claim taken away", key=entry.suffix[:200])

@@ -82,7 +82,13 @@ def _remedy_lines(report: Report) -> Iterator[str]:
     elif report.phase == "QuotaReserved" and report.trials and not report.variants:
         yield ""
         yield "  As things are, it would give its quota up and queue again, even with all its checks Ready."
-    if report.phase in ("Pending", "Inactive") and (report.note is None or report.note.active):
+    # Of a racing job that is switched off nothing is tried: its message says what switches it on.
+    untried = bool(report.variants) and not report.trials and report.phase == "Inactive"
+    if (
+        report.phase in ("Pending", "Inactive")
+        and (report.note is None or report.note.active)
+        and not untried
+    ):
         yield ""
         if report.remedies:
             yield "  What would admit it (each one decided on a copy of this state):"

@@ -16,6 +16,7 @@ from sluice.replay.source.source import ListSource
 from sluice.replay.source.time_travel import scheduler_at
 from tests.support.checked_cell import CheckedCell, checked_cell
 from tests.support.explained import explained
+from tests.support.family_world import cell as racing_cell
 from tests.support.family_world import cluster_queue, local_queue
 from tests.support.runs import cell_at
 from tests.unit.replay.lint.test_invariants import events_of
@@ -77,6 +78,17 @@ def test_a_job_that_people_stopped_says_so() -> None:
     assert "It was deactivated by people" in text
     assert "later" not in text
     assert "queued again with `sluice job activate w`" in text
+
+
+def test_of_a_racing_job_that_is_switched_off_nothing_is_said_that_was_not_tried() -> None:
+    """Only that it waits for nothing but to be activated."""
+    cell = racing_cell(cluster_queue({"f0": 1, "f1": 1}))
+    cell.submit("w").settle_all()
+    cell.message("w", "JobDeactivated", {}).settle_all()
+    text = "\n".join(plain_words(explained(cell, "w")))
+    assert "queued again with `sluice job activate w`" in text
+    assert "tried" not in text
+    assert "would admit" not in text
 
 
 def test_a_job_for_an_inactive_queue_is_told_why_it_is() -> None:

@@ -1,11 +1,12 @@
 """`python -m sluice.services.api.explain_worker`: a question on stdin, its answer on stdout."""
 
+import logging
+import os
 import sys
 
 import msgspec
+import structlog
 
-from sluice.cli.cell.live_source import live_source
-from sluice.cli.kit.settings import Settings
 from sluice.protocol.query import WhyAnswer
 from sluice.readmodel.scope import hidden
 from sluice.replay.explain.others import others_at
@@ -13,6 +14,9 @@ from sluice.replay.explain.why import explain
 from sluice.replay.explain.why_text import plain_words
 from sluice.replay.source.errors import UnknownWorkloadError
 from sluice.replay.source.time_travel import scheduler_at
+from sluice.retention.live import log_source
+
+from .config import load
 
 
 class Question(msgspec.Struct, frozen=True):
@@ -30,7 +34,8 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 def answer(question: Question) -> Answer:
-    source = live_source(Settings())
+    config = load(os.environ, os.getpid())
+    source = log_source(config.nats_url, config.cell)
     seq = source.end
     fold = scheduler_at(source, seq)
     name = f"{question.namespace}/{question.name}"
@@ -46,5 +51,10 @@ def answer(question: Question) -> Answer:
 
 
 if __name__ == "__main__":
+    # What it says goes to the service, which logs it when this fails.
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
     asked = msgspec.json.decode(sys.stdin.buffer.read(), type=Question)
     sys.stdout.buffer.write(msgspec.json.encode(answer(asked)))

@@ -26,7 +26,7 @@ from sluice.replay.source.live import LiveSource
 from .base_making import Made, Stored
 from .errors import NotVerifiedError
 
-__all__ = ["LiveCell", "base_finder", "opened"]
+__all__ = ["LiveCell", "base_finder", "log_source", "opened"]
 
 OPEN_S = 10.0
 KNOWN = frozenset({*COMMITS, "api", "view"})
@@ -64,6 +64,28 @@ def base_finder(url: str, cell: str) -> Callable[[Decider[Any], int, int], Fold[
         return asyncio.run(ask())
 
     return find
+
+
+def log_source(url: str, cell: str) -> LiveSource:
+    """Return a cell's log, to look into from the newest snapshot before a sequence, or from its base.
+
+    For threads without an event loop.
+
+    Raises:
+        EventLogError: there is none.
+    """
+
+    def newest(decider: Decider[Any], upto: int) -> Fold[Any] | None:
+        async def find() -> Fold[Any] | None:
+            async with opened(url, cell, "sluice-snapshots") as found:
+                # Newer ones do not help to look into the past.
+                return await found.snapshots.newest(decider, upto)
+
+        with suppress(EventLogError):
+            return asyncio.run(find())
+        return None
+
+    return LiveSource(url, cell, newest, base_finder(url, cell))
 
 
 class LiveCell:

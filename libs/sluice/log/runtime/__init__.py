@@ -8,6 +8,7 @@ __all__ = [
     "config",
     "gc_tuning",
     "hooks",
+    "leader_task",
     "lease",
     "presence",
     "process_pool",

@@ -7,8 +7,6 @@ from sluice.log.nats.jetstream import JetStreamLog
 
 from .hooks import Hooks
 
-__all__ = ["LeaderTask"]
-
 
 class LeaderTask[S](Hooks[S]):
     """Runs `work` from when this replica leads until it does not."""

@@ -76,6 +76,8 @@ def _console(path: Path) -> Iterator[tuple[str, psutil.Process]]:
     finally:
         process.terminate()
         process.wait(20)
+        if process.stdout is not None:
+            process.stdout.close()
 
 
 @contextlib.asynccontextmanager
@@ -148,9 +150,9 @@ async def scrub(events: int) -> Figures:
                 async with http.get(f"{address}/api/v1/whoami") as response:
                     end = (await response.json())["source"]["end"]
                 chance, here, near = random.Random(7), end // 2, list[float]()
-                anywhere = [await asked(chance.randrange(100, end)) for _ in range(60)]
+                anywhere = [await asked(chance.randrange(100, end)) for _ in range(min(60, events // 100))]
                 await asked(here)
-                for _ in range(100):
+                for _ in range(min(100, events // 100)):
                     here = min(end, max(100, here + chance.randrange(-NEAR, NEAR)))
                     near.append(await asked(here))
             return {

@@ -23,6 +23,7 @@ from tests.support.command import sluice
 from . import (
     check_requests,
     checks,
+    console,
     core_cycle,
     core_slices,
     core_variants,
@@ -112,6 +113,7 @@ SHORT: dict[str, Callable[[], Figures]] = {
     "memory": lambda: memory.run(1_000),
     "migration": lambda: migration.run(2),
     "migration_agents": lambda: migration_agents.run(1),
+    "console": lambda: console.main(["scrub", str(EVENTS)]),
     "parsers": lambda: parsers.run((100, 1_000), ("job", "selector of labels")),
     "quota_given_back": lambda: {"calls": len(quota_given_back.calls())},
     "replay": lambda: replay.run(EVENTS),

@@ -21,6 +21,7 @@ from sluice.log.contract import Entry
 from sluice.log.decider import Decider
 from sluice.log.fold import Fold
 from sluice.log.runtime import process_pool
+from sluice.log.runtime.gc_tuning import anything_left_out
 from sluice.protocol.subjects import COMMITS
 
 from .source import FileSource, Source
@@ -72,7 +73,7 @@ def unhurried() -> Iterator[None]:
         yield
     finally:
         if was:
-            if not gc.get_freeze_count():
+            if not anything_left_out():
                 gc.freeze()
                 gc.unfreeze()
             gc.enable()

@@ -16,7 +16,7 @@ class _Knot:
 @pytest.fixture(autouse=True)
 def _as_before():
     yield
-    gc.unfreeze()
+    gc_tuning.look_through()
     gc.enable()
 
 

@@ -11,7 +11,7 @@ YOUNG = 50_000
 
 
 _left_out = False
-"""Is anything left out of collections? To ask the collector (`gc.get_freeze_count`) is to count it all."""
+"""Is anything left out of collections? The collector itself would count it all to tell how much."""
 
 
 def _leave_out() -> None:

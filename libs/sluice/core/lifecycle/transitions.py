@@ -14,7 +14,6 @@ from sluice.core.workload.pending_reasons import (
     MISCONFIGURED,
     NO_LONGER_ENOUGH,
     PENDING_EVALUATION,
-    PENDING_EVALUATION_MESSAGE,
     SUSPENDED,
     WAITING_FOR_QUOTA,
 )
@@ -24,6 +23,7 @@ from sluice.core.world.model import World
 from sluice.core.world.pending_preemptions import PENDING
 from sluice.core.world.variants import (
     Standing,
+    awaits_variants,
     has_passed,
     is_gated,
     migration_message,
@@ -64,7 +64,8 @@ def transitions(world: World, workload: Workload, at: Micros, cause: int) -> lis
 
     0. A slice that is not needed any more ends; one that was switched off as its predecessor says so.
     1. Without quota: requeue it when what it was held for is over.
-    2. Its pods have stopped: give its quota back, after an eviction if nobody had asked for it.
+    2. Its pods have stopped: give its quota back, after an eviction if nobody had asked for it. What is to race
+       from now on keeps it until its variants are there.
     3. Evicted already: wait for the stop (G9), unless it was never admitted.
     4. Else evict, deactivate, give up the reservation, or admit, whichever is due first.
     """
@@ -85,7 +86,7 @@ def transitions(world: World, workload: Workload, at: Micros, cause: int) -> lis
     if workload.stopped:
         return _after_stop(world, workload, at, cause)
     if workload.evicted_at is not None:
-        if workload.admitted_at is not None:
+        if workload.admitted_at is not None or awaits_variants(world, workload):
             return []
         if workload.lost_reservations > FREE_LOST_RESERVATIONS:
             return _hold_back(workload, at, cause)
@@ -163,8 +164,11 @@ def _waiting(world: World, workload: Workload, cause: int) -> list[Event]:
     Pending preemptions come first; `cycle.pending_preemptions` sees to them.
     """
     ended = why_reservation_ends(world, workload)
-    if ended is None and must_race(world, workload) is not None:
-        ended = (PENDING_EVALUATION, PENDING_EVALUATION_MESSAGE)
+    if ended is None:
+        racing = must_race(world, workload)
+        if racing is not None:
+            message = ev.must_race_message(racing.name)
+            return [Evicted(workload=workload.key, reason=ev.CONCURRENT_ADMISSION, message=message, cause=cause)]
     if ended is None and workload.preemptions == PENDING and is_gated(workload):
         ended = (ADMISSION_GATED, GATED)  # its turn was over before it had preempted anybody (CA11)
     if ended is None and workload.record.parent is not None:
@@ -335,6 +339,8 @@ def _evict(
 
 def _after_stop(world: World, workload: Workload, at: Micros, cause: int) -> list[Event]:
     if workload.evicted_at is not None:
+        if awaits_variants(world, workload):
+            return []
         return _release(world, workload, workload.held_for, workload.evicted_message, at, cause)
     reason = workload.stopped_reason or ev.NODE_FAILURES
     message = workload.stopped_message or "The pods of the workload have stopped unexpectedly"

@@ -68,8 +68,8 @@ def _created(state: SchedulerState, event: slices.WorkloadCreated, seq: int, _at
         state.world.replacements[record.replaces] = key
     if parent is not None:
         state.world.families.setdefault(parent, {})[key] = workload
-        # Where its variants queue instead.
-        state.touched.append((state.world.workloads[parent], Mark.QUEUES, seq))
+        # Where its variants queue instead; what it has kept for them it gives up.
+        state.touched.append((state.world.workloads[parent], Mark.QUEUES | Mark.DUE, seq))
     state.touched.append((workload, Mark.QUEUES | Mark.INPUT if parent is None else Mark.QUEUES, seq))
 
 

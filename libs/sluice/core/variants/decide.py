@@ -38,8 +38,8 @@ def family_events(state: State, family: Family, at: Micros) -> list[Event]:
         if not family.marked:
             return []
         return _unmark(family) if state.is_ordinary(family) else _without_queue(state, family)
-    if family.holds and not family.marked:
-        return []  # it runs with quota of its own: the scheduler stops it first (CA4)
+    if family.must_stop:
+        return []  # the scheduler has it stop first
     events = _ended(family) if family.ending else membership(state, family, policy)
     if events:
         return events

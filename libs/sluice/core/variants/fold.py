@@ -10,6 +10,7 @@ from sluice.core.workload.additions import answered, asked
 from sluice.core.workload.deactivation import is_overtaken
 from sluice.core.workload.reasons import (
     ADMISSION_CHECK,
+    CONCURRENT_ADMISSION,
     FLAVOR_MIGRATION,
     JOB_DELETED,
     NO_MATCHING_WORKLOAD,
@@ -90,9 +91,14 @@ def _gone(
 
 def _stopped(state: State, event: slices.WorkloadStopped, seq: int, _at: Micros) -> None:
     family = state.families.get(event.workload)
-    if family is not None and family.running is not None:
+    if family is None:
+        return
+    if family.running is not None:
         family.stopped = True
         family.stopped_reason, family.stopped_message = event.reason, event.message
+        state.touch(family, seq)
+    elif family.runs_alone:
+        family.runs_alone = False
         state.touch(family, seq)
 
 
@@ -145,6 +151,7 @@ def _holds(state: State, key: WorkloadKey, holds: bool, seq: int) -> None:
     family = state.families.get(key)
     if family is not None:
         family.holds = holds
+        family.runs_alone = family.makes_way = False
         state.touch(family, seq)
 
 
@@ -157,11 +164,16 @@ def _admitted(state: State, event: scheduler.Admitted, seq: int, at: Micros) -> 
             # It has got in, or taken over: whatever is better still may try to preempt in its turn (CA11).
             family.close_gates = _any_gate(family)
         state.touch(family, seq)
+        return
+    alone = state.families.get(event.workload)
+    if alone is not None:
+        alone.runs_alone = True
 
 
 def _evicted(state: State, event: scheduler.Evicted, seq: int, _at: Micros) -> None:
     found = _find(state, event.workload)
     if found is None:
+        _makes_way(state, event, seq)
         return
     family, variant = found
     variant.evicted = True
@@ -171,6 +183,14 @@ def _evicted(state: State, event: scheduler.Evicted, seq: int, _at: Micros) -> N
         # Who takes over keeps its gate until it is there, or what it has preempted for would be others'.
         family.close_gates = _any_gate(family)
     state.touch(family, seq)
+
+
+def _makes_way(state: State, event: scheduler.Evicted, seq: int) -> None:
+    """A workload is evicted from quota of its own, for its variants' sake or not."""
+    family = state.families.get(event.workload)
+    if family is not None:
+        family.makes_way = event.reason == CONCURRENT_ADMISSION
+        state.touch(family, seq)
 
 
 def _any_gate(family: Family) -> bool:

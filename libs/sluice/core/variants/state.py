@@ -115,6 +115,10 @@ class Family:
     """The most preferred first; `arrange` keeps it so."""
     holds: bool = False
     """The workload has quota of its own: it was none that has variants when it got it."""
+    runs_alone: bool = False
+    """It is admitted with that quota, and has not stopped."""
+    makes_way: bool = False
+    """The scheduler has evicted it from that quota, which it keeps until its variants are there to ask for it."""
     running: WorkloadKey | None = None
     """The variant that the parent is admitted as."""
     admitted_at: Micros | None = None
@@ -140,6 +144,11 @@ class Family:
     """Sequence of the newest input that concerned it, for `Event.cause`."""
     changed_at: Micros = 0
     """When the newest event that concerned it was decided."""
+
+    @property
+    def must_stop(self) -> bool:
+        """Is it to have no variants yet, as it runs, or may run, with quota of its own (CA4)?"""
+        return self.holds and not self.marked and (self.runs_alone or not self.makes_way)
 
     def ordered(self) -> list[Variant]:
         """Return the variants, the most preferred first."""

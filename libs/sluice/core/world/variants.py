@@ -12,6 +12,7 @@ from sluice.api import kueue
 from sluice.api.features import CONCURRENT_ADMISSION, enabled
 from sluice.core.quota.tree import FlavorResource
 from sluice.core.workload.admission_checks import READY, checks_for
+from sluice.core.workload import reasons
 from sluice.core.workload.reasons import FLAVOR_MIGRATION, PODS_READY_TIMEOUT
 from sluice.events.base import Micros, WorkloadKey
 from sluice.events.slices import WorkloadRecord
@@ -108,6 +109,33 @@ def must_race(world: World, workload: Workload) -> ClusterQueue | None:
     if cq is None or cq.spec.concurrent_admission_policy is None:
         return None
     return cq if is_parent(world.config, workload, cq) else None
+
+
+def awaits_variants(world: World, workload: Workload) -> bool:
+    """Does an evicted workload keep its quota until its variants are there to ask for it (CA4)?
+
+    Else whoever stands behind it would have what it gives up, only because its variants come a commit later.
+    """
+    if workload.held_for != reasons.CONCURRENT_ADMISSION or not workload.active:
+        return False
+    racing = must_race(world, workload)
+    return (
+        racing is not None
+        and racing.name == workload.cluster_queue
+        and workload.key not in world.families
+        and _has_variants(racing.spec, workload.record.allowed_flavors)
+    )
+
+
+def _has_variants(spec: kueue.ClusterQueueSpec, allowed: Sequence[str]) -> bool:
+    """Does the queue's policy ask for a variant with a flavor that a job allows? It allows any by ()."""
+    policy = spec.concurrent_admission_policy
+    explicit = policy.explicit_variants if policy is not None else None
+    if explicit:
+        names = {name for variant in explicit for name in variant.allowed_resource_flavors}
+    else:
+        names = {quotas.name for group in spec.resource_groups for quotas in group.flavors}
+    return bool(names.intersection(allowed) if allowed else names)
 
 
 def parent_holds(world: World, workload: Workload) -> bool:
@@ -371,6 +399,7 @@ __all__ = [
     "Standing",
     "admitted_sibling",
     "allowed_flavors",
+    "awaits_variants",
     "backs_off",
     "bars",
     "family_usage",

@@ -193,7 +193,7 @@ class MigrationObserver(Observer):
 
 
 class MarkObserver(Observer):
-    """What has quota, or runs, neither becomes a parent nor stops being one (CA4)."""
+    """What runs neither becomes a parent nor stops being one, nor does what may run with quota of its own (CA4)."""
 
     name: ClassVar[str] = "stopped-first"
     decider = VariantController
@@ -201,7 +201,7 @@ class MarkObserver(Observer):
     @hears
     def _marked(self, state: State, event: ParentMarked) -> Iterator[str]:
         family = state.families.get(event.workload)
-        if family is not None and family.holds:
+        if family is not None and family.holds and (family.runs_alone or not family.makes_way):
             yield f"{event.workload} became a parent while it had quota of its own"
 
     @hears
@@ -209,6 +209,29 @@ class MarkObserver(Observer):
         family = state.families.get(event.workload)
         if family is not None and family.running is not None:
             yield f"{event.workload} runs as {family.running}, and is no parent any more"
+
+
+class HandOverObserver(Observer):
+    """What is evicted as its queue begins to race keeps its quota until its variants can ask for it (CA4)."""
+
+    name: ClassVar[str] = "kept-for-variants"
+    decider = Scheduler
+
+    @hears
+    def _released(self, state: SchedulerState, event: QuotaReleased) -> Iterator[str]:
+        world = state.world
+        workload = world.workloads.get(event.workload)
+        if workload is None or workload.evicted_reason != CONCURRENT_ADMISSION or not workload.active:
+            return
+        record = workload.record
+        local = world.local_queues.get(f"{record.namespace}/{record.queue_name}")
+        if record.parent is not None or local is None or local.cluster_queue != workload.cluster_queue:
+            return
+        queue = world.cluster_queues.get(local.cluster_queue)
+        if queue is None or policy_in_force(world.config, queue.spec) is None:
+            return
+        if not world.families.get(workload.key):
+            yield f"{event.workload} gave its quota up to race for it, and has no variant yet"
 
 
 class ChanceObserver(_Settling):
@@ -378,6 +401,7 @@ FAMILY_OBSERVERS: tuple[type[Observer], ...] = (
     AllowedObserver,
     MigrationObserver,
     MarkObserver,
+    HandOverObserver,
     ChanceObserver,
     WantedObserver,
     StopObserver,

@@ -37,6 +37,7 @@ from sluice.events.slices import (
     ReclaimablePodsUpdated,
     Rejected,
     WorkloadCreated,
+    WorkloadStopped,
 )
 from sluice.events.variants import (
     ParentAdmitted,
@@ -335,11 +336,15 @@ def without_gate(entries: list[Entry]) -> list[Entry]:
 
 def marked_as_it_runs(entries: list[Entry]) -> Damaged:
     """The controller does not wait until the job has stopped."""
-    _, marked = first(entries, ParentMarked)
-    seq, _ = first(entries, QuotaReleased)
-    return without(entries, first(entries, QuotaReleased)[1]), next(
-        s for s, e in events_of(entries) if e == marked and s > seq
-    )
+    _, stopped = first(entries, WorkloadStopped)
+    return without(entries, stopped), first(entries, ParentMarked)[0]
+
+
+def given_up_before_its_variants(entries: list[Entry]) -> Damaged:
+    """The scheduler gives back what the job had as soon as that has stopped."""
+    _, stopped = first(entries, WorkloadStopped)
+    _, released = first(entries, QuotaReleased)
+    return followed(without(entries, released), stopped, released), first(entries, WorkloadStopped)[0]
 
 
 def unmarked_as_it_runs(entries: list[Entry]) -> Damaged:
@@ -558,6 +563,7 @@ BROKEN = [
     ("migration", migrates, migrates_without_gate),
     ("stopped-first", gated, marked_as_it_runs),
     ("stopped-first", gated, unmarked_as_it_runs),
+    ("kept-for-variants", gated, given_up_before_its_variants),
     ("reservations", gated, quota_of_both),
     ("one-variant", families, two_variants),
     ("one-gate", families, two_gates),

@@ -183,7 +183,95 @@ def test_a_reservation_is_given_up_for_variants() -> None:
     world.submit("a").settle()
     world.apply(ON).settle()
     assert [v.assignment is not None for v in world.variants("a").values()] == [True]
-    assert not reasons(world)
+    assert [reason for reason, _ in reasons(world)] == ["ConcurrentAdmission"]
+    world.check()
+    world.verify()
+
+
+def admitted_jobs(world: FamilyWorld, *names: str) -> list[str]:
+    return [name for name in names if world.flavor_of(name)]
+
+
+def two_jobs(*more: dict[str, Any], **spec: Any) -> FamilyWorld:
+    """One runs, or has quota; one of less priority waits for the same."""
+    world = cell(cluster_queue({"res": 1}, **spec), OFF, HIGH, *more)
+    world.submit("hi", priority_class="high").settle()
+    world.submit("lo").settle_all()
+    return world
+
+
+ORDERS = [
+    ("slices", "variants", "scheduler"),
+    ("scheduler", "variants", "slices"),
+    ("scheduler", "slices", "variants"),
+]
+
+
+@pytest.mark.parametrize("order", ORDERS, ids="-".join)
+def test_what_is_stopped_to_race_is_not_overtaken_by_less(order: tuple[str, ...]) -> None:
+    """Its quota goes to nobody before its variants can ask for it, whoever hears of what first."""
+    world = two_jobs()
+    world.apply(ON)
+    for _ in range(12):
+        for service in order:
+            world.step(service)
+        world.obey()
+        assert not world.flavor_of("lo")
+    world.settle_all()
+    assert admitted_jobs(world, "hi", "lo") == ["hi"]
+    assert [key for key in world.view().workloads if not key.startswith("default/job-hi")]
+    world.check()
+    world.verify()
+
+
+def test_what_is_reserved_as_its_queue_begins_to_race_is_not_overtaken_by_less() -> None:
+    check = kueue_object("AdmissionCheck", "slow", {"controllerName": "sluice.dev/external"})
+    strategy = {"admissionChecks": [{"name": "slow", "onFlavors": []}]}
+    world = two_jobs(check, admissionChecksStrategy=strategy)
+    world.apply(ON).settle_all()
+    assert [v.assignment is not None for v in world.variants("hi").values()] == [True]
+    assert [v.assignment is not None for v in world.variants("lo").values()] == [False]
+    world.check()
+    world.verify()
+
+
+def test_quota_is_kept_while_the_controller_of_variants_is_away() -> None:
+    """Nobody gets it meanwhile; with the gate off again it is given back, and the job runs as before."""
+    world = two_jobs()
+    world.apply(ON)
+    for _ in range(10):
+        world.step("scheduler")
+        world.step("slices")
+        world.obey()
+    assert admitted_jobs(world, "hi", "lo") == []
+    world.apply(OFF)
+    for _ in range(10):
+        world.step("scheduler")
+        world.step("slices")
+        world.obey()
+    assert admitted_jobs(world, "hi", "lo") == ["hi"]
+    world.settle_all()
+    world.check()
+    world.verify()
+
+
+@pytest.mark.parametrize("what", ["delete", "edit", "flavors"])
+def test_quota_is_not_kept_for_what_will_never_race(what: str) -> None:
+    """The job ends or gets another workload meanwhile, or allows no flavor of the queue: no variants are made."""
+    world = cell(cluster_queue({"res": 1}), OFF)
+    manifest = picky("hi", "other") if what == "flavors" else job("hi")
+    world.message("job.default.hi", "JobSubmitted", manifest).settle()
+    world.submit("lo").settle_all()
+    if what == "flavors":
+        # Without the gate its restriction is not heard (CA1).
+        assert admitted_jobs(world, "hi", "lo") == ["hi"]
+    world.apply(ON).settle()
+    if what == "delete":
+        world.message("job.default.hi", "JobDeleted", {})
+    elif what == "edit":
+        world.submit("hi", 2)
+    world.settle_all()
+    assert admitted_jobs(world, "lo") == ["lo"]
     world.check()
     world.verify()
 

@@ -224,7 +224,10 @@ def _in_part(
     # gone, they would come back, and be preempted again, for ever.
     with without(world, [target.workload for target in found[1]]):
         then = in_part()
-    return found if then is not None and then[0].mode is Mode.FIT else (found[0], ())
+    if then is not None and then[0].mode is Mode.FIT:
+        return found
+    found[0].blame_borrowing()
+    return found[0], ()
 
 
 def _reducible(world: World, workload: Workload) -> bool:

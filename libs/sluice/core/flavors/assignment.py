@@ -239,6 +239,14 @@ class Assignment:
         """Return which of its own constraints hold the workload up: cannot-borrow, cannot-preempt (AX4)."""
         return constraints_in(self.message)
 
+    def blame_borrowing(self) -> None:
+        """Say of what is short that the workload waits because it cannot borrow (AX4)."""
+        for result in self.pod_sets:
+            result.details = [
+                (detail[0], *detail[1:-1], CANNOT_BORROW) if detail[0] is unused_text else detail
+                for detail in result.details
+            ]
+
     def _severity(self, result: PodSetResult) -> int:
         attempts = result.attempts
         if not attempts:

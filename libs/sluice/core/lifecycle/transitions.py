@@ -64,8 +64,8 @@ def transitions(world: World, workload: Workload, at: Micros, cause: int) -> lis
 
     0. A slice that is not needed any more ends; one that was switched off as its predecessor says so.
     1. Without quota: requeue it when what it was held for is over.
-    2. Its pods have stopped: give its quota back, after an eviction if nobody had asked for it. What is to race
-       from now on keeps it until its variants are there.
+    2. Its pods have stopped: give its quota back, after an eviction if nobody had asked for it. What is to
+       race from now on keeps it until its variants are there.
     3. Evicted already: wait for the stop (G9), unless it was never admitted.
     4. Else evict, deactivate, give up the reservation, or admit, whichever is due first.
     """
@@ -168,7 +168,9 @@ def _waiting(world: World, workload: Workload, cause: int) -> list[Event]:
         racing = must_race(world, workload)
         if racing is not None:
             message = ev.must_race_message(racing.name)
-            return [Evicted(workload=workload.key, reason=ev.CONCURRENT_ADMISSION, message=message, cause=cause)]
+            return [
+                Evicted(workload=workload.key, reason=ev.CONCURRENT_ADMISSION, message=message, cause=cause)
+            ]
     if ended is None and workload.preemptions == PENDING and is_gated(workload):
         ended = (ADMISSION_GATED, GATED)  # its turn was over before it had preempted anybody (CA11)
     if ended is None and workload.record.parent is not None:

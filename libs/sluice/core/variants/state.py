@@ -118,7 +118,7 @@ class Family:
     runs_alone: bool = False
     """It is admitted with that quota, and has not stopped."""
     makes_way: bool = False
-    """The scheduler has evicted it from that quota, which it keeps until its variants are there to ask for it."""
+    """The scheduler has evicted it, and keeps its quota until its variants are there to ask for that."""
     running: WorkloadKey | None = None
     """The variant that the parent is admitted as."""
     admitted_at: Micros | None = None

@@ -11,8 +11,8 @@ from typing import Final
 from sluice.api import kueue
 from sluice.api.features import CONCURRENT_ADMISSION, enabled
 from sluice.core.quota.tree import FlavorResource
-from sluice.core.workload.admission_checks import READY, checks_for
 from sluice.core.workload import reasons
+from sluice.core.workload.admission_checks import READY, checks_for
 from sluice.core.workload.reasons import FLAVOR_MIGRATION, PODS_READY_TIMEOUT
 from sluice.events.base import Micros, WorkloadKey
 from sluice.events.slices import WorkloadRecord

@@ -17,7 +17,7 @@ from sluice.core.scheduler.state import SchedulerState
 from sluice.core.timing import MICROS_PER_S
 from sluice.core.variants.decide import family_deadline
 from sluice.core.variants.decider import VariantController
-from sluice.core.variants.state import Family, State, restricted, within
+from sluice.core.variants.state import Family, State, policy_of, restricted, within
 from sluice.core.workload.reasons import CONCURRENT_ADMISSION, FLAVOR_MIGRATION
 from sluice.core.world.variants import policy_in_force, siblings
 from sluice.events.base import WorkloadKey
@@ -193,7 +193,7 @@ class MigrationObserver(Observer):
 
 
 class MarkObserver(Observer):
-    """What runs neither becomes a parent nor stops being one, nor does what may run with quota of its own (CA4)."""
+    """What runs, or may run with quota of its own, neither becomes a parent nor stops being one (CA4)."""
 
     name: ClassVar[str] = "stopped-first"
     decider = VariantController
@@ -217,19 +217,32 @@ class HandOverObserver(Observer):
     name: ClassVar[str] = "kept-for-variants"
     decider = Scheduler
 
+    def __init__(self) -> None:
+        self.leaving: dict[WorkloadKey, str] = {}
+        """Workload that has to race -> the queue whose quota it has."""
+
+    @hears
+    def _evicted(self, state: SchedulerState, event: Evicted) -> None:
+        workload = state.world.workloads.get(event.workload)
+        if workload is not None and workload.record.parent is None and event.reason == CONCURRENT_ADMISSION:
+            self.leaving[workload.key] = workload.cluster_queue
+
     @hears
     def _released(self, state: SchedulerState, event: QuotaReleased) -> Iterator[str]:
-        world = state.world
+        name, world = self.leaving.pop(event.workload, None), state.world
         workload = world.workloads.get(event.workload)
-        if workload is None or workload.evicted_reason != CONCURRENT_ADMISSION or not workload.active:
+        if name is None or workload is None or not workload.active:
             return
         record = workload.record
         local = world.local_queues.get(f"{record.namespace}/{record.queue_name}")
-        if record.parent is not None or local is None or local.cluster_queue != workload.cluster_queue:
+        if local is None or local.cluster_queue != name:
             return
         queue = world.cluster_queues.get(local.cluster_queue)
-        if queue is None or policy_in_force(world.config, queue.spec) is None:
-            return
+        policy = (
+            policy_of(queue.spec) if queue is not None and policy_in_force(world.config, queue.spec) else None
+        )
+        if policy is None or not restricted(policy, record.allowed_flavors):
+            return  # it has to race no more, or never can
         if not world.families.get(workload.key):
             yield f"{event.workload} gave its quota up to race for it, and has no variant yet"
 

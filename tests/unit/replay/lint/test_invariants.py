@@ -341,10 +341,10 @@ def marked_as_it_runs(entries: list[Entry]) -> Damaged:
 
 
 def given_up_before_its_variants(entries: list[Entry]) -> Damaged:
-    """The scheduler gives back what the job had as soon as that has stopped."""
-    _, stopped = first(entries, WorkloadStopped)
-    _, released = first(entries, QuotaReleased)
-    return followed(without(entries, released), stopped, released), first(entries, WorkloadStopped)[0]
+    """The scheduler gives back what the job had before any variant is there."""
+    made = [first(entries, VariantCreated, number)[1] for number in range(2)]
+    left = without(without(entries, made[0]), made[1])
+    return left, first(entries, QuotaReleased)[0]
 
 
 def unmarked_as_it_runs(entries: list[Entry]) -> Damaged:

@@ -257,7 +257,7 @@ def test_quota_is_kept_while_the_controller_of_variants_is_away() -> None:
 
 @pytest.mark.parametrize("what", ["delete", "edit", "flavors"])
 def test_quota_is_not_kept_for_what_will_never_race(what: str) -> None:
-    """The job ends or gets another workload meanwhile, or allows no flavor of the queue: no variants are made."""
+    """The job ends or gets another workload meanwhile, or allows no flavor of the queue."""
     world = cell(cluster_queue({"res": 1}), OFF)
     manifest = picky("hi", "other") if what == "flavors" else job("hi")
     world.message("job.default.hi", "JobSubmitted", manifest).settle()

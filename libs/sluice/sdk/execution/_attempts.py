@@ -204,11 +204,25 @@ class Attempts:
         self._desk.ask(request, partial(self._given_back, attempt, owner))
 
     def _given_back(self, attempt: Attempt, owner: Owner, answer: actions.Answer) -> None:
-        if isinstance(answer, actions.Stored | actions.Refused):
-            self._foreign(attempt)
-        else:
-            # While the claim says that it is held here, its owner leaves it alone.
-            self._retry(attempt, answer, "claim not put back", partial(self._give_back, owner=owner))
+        # While the claim says that it is held here, its owner leaves it alone.
+        match answer:
+            case actions.Stored():
+                self._foreign(attempt)
+            case actions.Refused():
+                self._desk.ask(actions.GetClaim(attempt.key), partial(self._still_claimed, attempt, owner))
+            case _:
+                self._retry(attempt, answer, "claim not put back", partial(self._give_back, owner=owner))
+
+    def _still_claimed(self, attempt: Attempt, owner: Owner, answer: actions.Answer) -> None:
+        """The claim is of another revision: somebody else's, or put back here without an answer."""
+        match answer:
+            case actions.HasClaim(claim, revision) if claim == self._book.mine():
+                attempt.revision = revision
+                self._give_back(attempt, owner)
+            case actions.HasClaim() | actions.Absent():
+                self._foreign(attempt)
+            case _:
+                self._retry(attempt, answer, "claim not put back", partial(self._give_back, owner=owner))
 
     def _foreign(self, attempt: Attempt) -> None:
         self._book.foreign[attempt.entry.job] = attempt.entry

@@ -97,7 +97,14 @@ class Settling:
     def _give_back(self, held: Held, then: Then, owner: Owner) -> None:
         claim = Claim(executor=owner.executor, instance=owner.instance)
         request = actions.PutClaim(held.key, claim, held.revision)
-        self._desk.ask(request, lambda _: self._finished(then))
+        self._desk.ask(request, partial(self._given_back, held, then, owner))
+
+    def _given_back(self, held: Held, then: Then, owner: Owner, answer: actions.Answer) -> None:
+        # Refused: whoever has written it since is there, and keeps it right.
+        if isinstance(answer, actions.Stored | actions.Refused) or self._book.ending:
+            self._finished(then)
+        else:
+            self._desk.later(RETRY_S, partial(self._give_back, held, then, owner))
 
     def _recover(self, held: Held, then: Then, after: int | None = None) -> None:
         self._desk.ask(actions.Recover(held), partial(self._recovered, held, then, after))

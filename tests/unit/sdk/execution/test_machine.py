@@ -138,6 +138,32 @@ def test_a_claim_is_put_back_however_often_that_is_not_answered() -> None:
     assert len(world.started) == 1
 
 
+def test_a_claim_is_given_back_although_it_has_another_revision_by_now() -> None:
+    """Who took it up put it back itself when the bucket was lost once more, and did not hear of that."""
+    world = started("x")
+    world.submit("a")
+    world.settle(1)
+    world.claims.lose()
+    world.start("y")
+    process, again = world.processes["y"], 0
+    for _ in range(100):
+        for ask in list(process.asked):
+            request = ask.request
+            if not again and isinstance(request, act.PutClaim) and request.claim.executor == "x":
+                mine = claim_of(world)
+                assert mine is not None
+                assert mine.executor == "y"
+                world.claims.lose()
+                again = world.claims.put(request.key, mine)
+            world.answer(process, ask)
+        world.now += 0.1
+        world.do(process, process.machine.tick(world.now))
+    claim = claim_of(world)
+    assert claim is not None
+    assert again
+    assert claim.executor == "x"
+
+
 def test_a_stop_is_answered_by_who_has_the_attempt() -> None:
     """With the claims lost, nobody says that what still runs has stopped."""
     world = started("x")

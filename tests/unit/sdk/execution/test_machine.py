@@ -154,7 +154,7 @@ def test_a_claim_is_given_back_although_it_has_another_revision_by_now() -> None
                 assert mine is not None
                 assert mine.executor == "y"
                 world.claims.lose()
-                again = world.claims.put(request.key, mine)
+                again = world.claims.put(request.key, mine) or 0
             world.answer(process, ask)
         world.now += 0.1
         world.do(process, process.machine.tick(world.now))

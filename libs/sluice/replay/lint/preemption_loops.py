@@ -3,13 +3,22 @@
 Nothing of it need be wrong, each decision may be by the rules. It costs work all the same.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from sluice.core.workload.reasons import DEACTIVATED, FLAVOR_MIGRATION, PODS_READY_TIMEOUT, PREEMPTED
 from sluice.events.base import Event, Micros, WorkloadKey
+from sluice.events.config import ObjectApplied, ObjectDeleted
 from sluice.events.scheduler import Admitted, Evicted, Preempted
-from sluice.events.slices import JobResumed, WorkloadCreated, WorkloadDeleted, WorkloadFinished
+from sluice.events.slices import (
+    JobResumed,
+    WorkloadCreated,
+    WorkloadDeleted,
+    WorkloadFinished,
+    WorkloadUpdated,
+)
 from sluice.events.variants import VariantCreated
 from sluice.log.fold import steps_of
 from sluice.replay.source.source import Source
@@ -46,10 +55,20 @@ class _Life:
     lost_us: int = 0
 
 
+class _Pair(NamedTuple):
+    """*edits*: of the two jobs, and of the configuration, when the one preempted the other."""
+
+    preemptor: str
+    victim: str
+    edits: int
+
+
 @dataclass
 class _Finder:
-    pairs: dict[tuple[str, str], list[tuple[int, Micros, str]]] = field(default_factory=dict)
-    """(preemptor, victim) -> when, and by which rule."""
+    pairs: dict[_Pair, list[tuple[int, Micros, str]]] = field(default_factory=dict)
+    """When, and by which rule."""
+    edits: Counter[str] = field(default_factory=Counter)
+    """Job -> how often it was edited; '': the configuration. Who strikes back by other rules loops not."""
     lives: dict[str, _Life] = field(default_factory=dict)
     job_of: dict[WorkloadKey, str] = field(default_factory=dict)
     """A workload's job; a variant's is its parent's."""
@@ -75,8 +94,13 @@ class _Finder:
             case WorkloadFinished() | WorkloadDeleted():
                 self._over(event.workload)
             case Preempted():
-                pair = (self._name(event.preemptor), self._name(event.workload))
+                one, other, edits = self._name(event.preemptor), self._name(event.workload), self.edits
+                pair = _Pair(one, other, edits[""] + edits[one] + edits[other])
                 self.pairs.setdefault(pair, []).append((seq, at, event.rule))
+            case ObjectApplied() | ObjectDeleted():
+                self.edits[""] += 1
+            case WorkloadUpdated():
+                self.edits[self._name(event.workload)] += 1
             case _:
                 pass
 
@@ -106,13 +130,15 @@ class _Finder:
 
     def loops(self) -> Iterator[Violation]:
         """Yield pairs that preempt each other, each once, where the second of them struck back."""
-        told: dict[tuple[str, str], None] = {}
+        told: dict[_Pair, None] = {}
         # In the order of their first strikes, so that who began comes first.
-        for (one, other), there in self.pairs.items():
-            back = self.pairs.get((other, one))
-            if back is None or (other, one) in told:
+        for pair, there in self.pairs.items():
+            one, other, edits = pair
+            reverse = _Pair(other, one, edits)
+            back = self.pairs.get(reverse)
+            if back is None or reverse in told:
                 continue
-            told[one, other] = None
+            told[pair] = None
             seq, at, _ = back[0]
             text = (
                 f"{one} and {other} preempt each other: {one} did {_times(there)}, {other} {_times(back)}. "

@@ -38,6 +38,7 @@ from sluice.events.slices import (
     Rejected,
     WorkloadCreated,
     WorkloadStopped,
+    WorkloadUpdated,
 )
 from sluice.events.variants import (
     ParentAdmitted,
@@ -720,6 +721,19 @@ def test_loops_and_thrashing_are_found_and_explained():
     assert found_again.invariant == "thrashing"
     assert "was stopped 3 times" in found_again.text or "was stopped 4 times" in found_again.text
     assert not lint(ListSource(entries))[1]
+
+
+@pytest.mark.parametrize("what", ["configuration", "job"])
+def test_who_strikes_back_after_an_edit_does_not_loop(what: str) -> None:
+    """Other rules hold, or the job asks for something else: that it goes the other way now is meant."""
+    entries = families()
+    _, event = first(entries, Preempted)
+    back = msgspec.structs.replace(event, workload=event.preemptor, preemptor=event.workload)
+    edited: Event = WorkloadUpdated(cause=0, workload=event.workload, priority=1000)
+    if what == "configuration":
+        edited = first(entries, ObjectApplied)[1]
+    assert lint(ListSource(followed(entries, event, back)))[1]
+    assert not lint(ListSource(followed(entries, event, edited, back)))[1]
 
 
 def _left_out(pod_sets: int) -> list[Entry]:

@@ -37,6 +37,10 @@ SHUT_S = 1.0
 PING_INTERVAL_S = 20.0
 DOUBT_S = 1.0
 """Once a request was not answered, a server has so long to say that it is there, if there are others."""
+ASK_AGAIN_S = 0.5
+"""What only asks is asked again so often where there are several servers: while a stream has no leader nobody
+answers, and who has just been elected knows of no question."""
+_ONLY_ASKS = ("$JS.API.STREAM.INFO.", "$JS.API.STREAM.MSG.GET.")
 RECONNECT_FIRST_S, RECONNECT_MOST_S = 0.02, 1.0
 
 _MUX = b"1"
@@ -256,7 +260,14 @@ class Connection(asyncio.Protocol):
         """
         reply, future = self.expect(subject)
         self.publish(subject, payload, reply, headers)
+        if self.replaceable and subject.startswith(_ONLY_ASKS):
+            self._loop.call_later(ASK_AGAIN_S, self._again, subject, payload, reply)
         return await self.answer(reply, future, timeout_s)
+
+    def _again(self, subject: str, payload: bytes, reply: str) -> None:
+        if reply.encode() in self._requests:
+            self.publish(subject, payload, reply)
+            self._loop.call_later(ASK_AGAIN_S, self._again, subject, payload, reply)
 
     async def gather(
         self, subject: str, heard: "asyncio.Queue[Frame]", first_s: float, silence_s: float

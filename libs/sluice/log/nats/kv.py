@@ -122,14 +122,33 @@ class Bucket:
         try:
             frame = await self._write(key, value, headers)
         except LogUnavailableError:
-            # Nobody takes it: the bucket was deleted, if the server is well.
-            await self.ensure()
-            frame = await self._write(key, value, headers)
+            frame = await self._write_again(key, value, headers)
         return read_ack(self.prefix + key, revision, frame.payload).seq
+
+    async def _write_again(self, key: str, value: bytes, headers: dict[str, str]) -> Frame:
+        """Write where nobody takes it: the bucket was deleted, or a server has died that led it.
+
+        In the second case it is there, and nobody says so before there is another leader.
+        """
+        making = asyncio.create_task(self.ensure())
+        try:
+            while True:
+                await asyncio.wait([making], timeout=WRITE_AGAIN_S)
+                made = making.done()
+                if made:
+                    await making
+                try:
+                    return await self._write(key, value, headers)
+                except LogUnavailableError:
+                    if made:
+                        raise
+        finally:
+            making.cancel()
+            await asyncio.wait([making])
 
     async def _write(self, key: str, value: bytes, headers: dict[str, str]) -> Frame:
         connection = await self._connection()
-        answer_s = SHORT_ANSWER_S if self.memory else ANSWER_S
+        answer_s = SHORT_ANSWER_S if self.memory or connection.replaceable else ANSWER_S
         return await connection.request(self.prefix + key, value, headers, answer_s)
 
     async def remove(self, key: str) -> None:
@@ -197,8 +216,10 @@ class Bucket:
 
 ANSWER_S = 5.0
 SHORT_ANSWER_S = 2.0
-"""The same for a write to what is lost with the server: leases and heartbeats are worth nothing late. What
-comes to a bucket that is just being deleted, or has no leader, gets no answer at all."""
+"""The same for a write to what is lost with the server (leases and heartbeats are worth nothing late), and
+where there are several servers: what comes to a bucket that is just being deleted, or that a server leads
+which dies, gets no answer at all."""
+WRITE_AGAIN_S = 0.1
 
 
 def is_deletion(header: bytes) -> bool:

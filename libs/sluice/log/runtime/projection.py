@@ -54,7 +54,8 @@ from .projection_machine import (
 
 __all__ = ["Projection"]
 
-ACK_TIMEOUT_S = 5.0
+ACK_TIMEOUT_S, NEAR_ACK_TIMEOUT_S = 5.0, 2.0
+"""The second where there are several servers: what one takes that dies then is never answered."""
 READ_TIMEOUT_S = 10.0
 """Without anything to read for so long, a bucket is taken for gone."""
 TOMBSTONE_TTL = "1h"
@@ -234,7 +235,8 @@ class Publisher[S](Hooks[S]):
                 publish_frame(self.prefix + item.key, payload, reply if item is items[-1] else "", headers)
             )
         connection.write(b"".join(frames))
-        frame = await connection.answer(reply, future, ACK_TIMEOUT_S)
+        answer_s = NEAR_ACK_TIMEOUT_S if connection.replaceable else ACK_TIMEOUT_S
+        frame = await connection.answer(reply, future, answer_s)
         try:
             if read_ack(self.prefix, wanted - 1, frame.payload).seq != wanted:
                 return Refused()

@@ -72,6 +72,8 @@ class Report:
     """How many states were decided on to find the remedies."""
     constraints: list[str] = field(default_factory=list)
     """What it imposes on itself (AX1)."""
+    least: dict[str, int] = field(default_factory=dict)
+    """Pod set -> with how many of its pods it would run, if that is less than all (SC7)."""
     replaces: str = ""
     """The slice that it is to take the place of: numbers are what it asks for beyond that one (WS3)."""
     meanwhile: str = ""

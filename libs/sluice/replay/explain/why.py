@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from sluice.api.features import PARTIAL_ADMISSION, enabled
 from sluice.api.quantity import format_value
 from sluice.core.checks.state import State as ChecksState
 from sluice.core.cycle.nomination import matches_namespace
@@ -262,6 +263,8 @@ def _single(
     if note is not None and note.inactive_because and report.rule == "Deactivated":
         report.message = f"It is not active: {note.inactive_because}."
     report.constraints = imposed(state, record)
+    if enabled(state.world.config.feature_gates, PARTIAL_ADMISSION):
+        report.least = {ps.name: ps.min_count for ps in workload.pod_sets if ps.min_count is not None}
     old = replaced_slice(state.world, workload)
     if old is not None:
         report.replaces, report.meanwhile = old.key, growth_words(state.world, old, workload)

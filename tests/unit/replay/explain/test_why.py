@@ -207,6 +207,18 @@ def test_constraints_mean_nothing_while_their_gate_is_off():
     assert "its priority 0 is not below 0" in text
 
 
+def test_who_would_run_with_fewer_pods_is_told_what_is_of_which():
+    """Message and numbers are of different sizes, and the text says so."""
+    world = Cell()
+    world.queue("q", 2)
+    world.submit("runs", "q", 2, elastic=False).settle()
+    world.submit("waits", "q", 4, elastic=False, minReplicas=1).settle()
+    report = explained(world, "waits")
+    assert report.least == {"main": 1}
+    assert "fewer pods (main at least 1)" in "\n".join(plain_words(report))
+    assert not explained(world, "runs").least
+
+
 def test_what_others_lend_is_at_hand_while_the_gate_is_off():
     world = Cell()
     world.configure("Configuration", "default", {"featureGates": {"WorkloadAdmissionConstraints": False}})

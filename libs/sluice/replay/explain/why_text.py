@@ -26,8 +26,8 @@ def plain_words(report: Report) -> Iterable[str]:
         yield f"  It imposes on itself: {', '.join(report.constraints)}."
     if report.least and report.numbers:
         least = ", ".join(f"{name} at least {count}" for name, count in report.least.items())
-        yield f"  It would run with fewer pods ({least}). The reason above is of the most that it could have, the"
-        yield "  numbers below are of all."
+        yield f"  It would run with fewer pods ({least})."
+        yield "  The reason above is of the most that it could have, the numbers below are of all."
     if report.numbers:
         beyond = f" beyond its slice {report.replaces}" if report.replaces else ""
         yield ""

@@ -28,8 +28,6 @@ from .state import Family, Policy, State, Variant, Wanted
 VARIANT_EVICTED: Final = "VariantEvicted"
 VARIANT_EVICTED_MESSAGE: Final = "Admitted variant was evicted"
 
-_FOREVER: Final = 2**62
-
 
 def family_events(state: State, family: Family, at: Micros) -> list[Event]:
     """Return what happens next to the family at *at*; [] if nothing."""
@@ -58,25 +56,34 @@ def family_events(state: State, family: Family, at: Micros) -> list[Event]:
     return events or gates(family, at, state.config.preemption_gate_timeout_seconds * MICROS_PER_S)
 
 
-def family_deadline(state: State, family: Family) -> Micros | None:
-    """Return when `family_events` of a settled family will return something of its own accord."""
+def family_deadline(state: State, family: Family, after: Micros = 0) -> Micros | None:
+    """Return when `family_events` of a settled family will return something of its own accord.
+
+    *after*: the time at which it was settled, if that is known.
+    """
     policy = state.policy_of(family)
     if policy is None or family.leaving:
         return None
-    times = []
+    times, seen = [], max(after, family.changed_at)
     for variant in family.variants.values():
         wanted = policy.named(variant.name)
         if wanted is None or not (wanted.create_delay_s or wanted.delete_delay_s is not None):
             continue
-        if desired(family, policy, variant, _FOREVER)[0] == variant.active:
+        due = delete_due(family, wanted) if variant.active else _create_due(family, wanted)
+        # What was due before it was looked at last is decided. Whether it is due is asked of that time, and not
+        # of the end: who comes for its createDelaySeconds may go again for its deleteDelaySeconds.
+        if due is None or due <= seen:
             continue
-        if not variant.active and wanted.create_delay_s:
-            times.append(family.since + wanted.create_delay_s * MICROS_PER_S)
-        elif variant.active and (due := delete_due(family, wanted)) is not None:
+        if desired(family, policy, variant, due)[0] != variant.active:
             times.append(due)
     timeout = state.config.preemption_gate_timeout_seconds * MICROS_PER_S
     times += [due for due in [gate_deadline(family, timeout)] if due is not None]
     return min(times, default=None)
+
+
+def _create_due(family: Family, wanted: Wanted) -> Micros | None:
+    """Return when this variant may come, None if that is not a matter of time (CA12)."""
+    return family.since + wanted.create_delay_s * MICROS_PER_S if wanted.create_delay_s else None
 
 
 # Without a policy

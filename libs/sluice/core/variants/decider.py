@@ -62,7 +62,7 @@ class VariantController:
             if not found:
                 # Settled: what is looked at again without a change says the same.
                 del state.todo[family.key]
-                state.deadlines.set(family.key, family_deadline(state, family))
+                state.deadlines.set(family.key, family_deadline(state, family, at))
                 continue
             taken = room.part(found)
             events += _caused(state, family, taken, at)

@@ -188,3 +188,44 @@ def test_a_create_delay_counts_from_the_creation_or_the_latest_preemption(
     world.settle_all()
     assert world.flavor_of("a") == "od"
     world.verify()
+
+
+def both_delays() -> FamilyWorld:
+    """Return a cell whose better variant comes 5 s after its job, and gives up 50 s after an admission."""
+    policy = {
+        "migration": {"mode": "TryPreferredFlavors"},
+        "explicitVariants": [
+            {
+                "name": "best",
+                "allowedResourceFlavors": ["res"],
+                "createDelaySeconds": 5,
+                "deleteDelaySeconds": 50,
+            },
+            {"name": "rest", "allowedResourceFlavors": ["od"]},
+        ],
+    }
+    return cell(cluster_queue({"res": 0, "od": 1}, policy))
+
+
+def test_a_variant_with_both_delays_comes_by_itself_and_goes_again() -> None:
+    """Nothing but time passes while its sibling runs: it comes for the one delay, and goes for the other."""
+    world = both_delays()
+    world.submit("a").settle_all()
+    assert world.active("a") == ["rest"]
+    world.run_until(6)
+    assert world.active("a") == ["best", "rest"]
+    world.run_until(60)
+    assert world.active("a") == ["rest"]
+    world.verify()
+
+
+def test_a_controller_that_was_away_for_both_delays_settles() -> None:
+    """Both are over when it is back: there is nothing to be done, and it does not wake for it again."""
+    world = both_delays()
+    world.submit("a").settle_all()
+    world.now += 100 * SECOND
+    world.settle_all()
+    assert world.active("a") == ["rest"]
+    controller = world.services["variants"]
+    assert controller.decider.deadline(controller.state) is None
+    world.verify()

@@ -70,8 +70,8 @@ def family_deadline(state: State, family: Family, after: Micros = 0) -> Micros |
         if wanted is None or not (wanted.create_delay_s or wanted.delete_delay_s is not None):
             continue
         due = delete_due(family, wanted) if variant.active else _create_due(family, wanted)
-        # What was due before it was looked at last is decided. Whether it is due is asked of that time, and not
-        # of the end: who comes for its createDelaySeconds may go again for its deleteDelaySeconds.
+        # What was due before it was looked at last is decided. It is judged as of that time, not of the end:
+        # who comes for its createDelaySeconds may go again for its deleteDelaySeconds.
         if due is None or due <= seen:
             continue
         if desired(family, policy, variant, due)[0] != variant.active:

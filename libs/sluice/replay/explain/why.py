@@ -223,6 +223,13 @@ def _called(variant: Report) -> str:
     return variant.note.name if variant.note is not None else variant.workload
 
 
+def _least(state: SchedulerState, workload: Workload) -> dict[str, int]:
+    """Return with how many pods of each set it would run, of those sets of which it need not be all."""
+    if not enabled(state.world.config.feature_gates, PARTIAL_ADMISSION):
+        return {}
+    return {ps.name: ps.min_count for ps in workload.pod_sets if ps.min_count is not None}
+
+
 def _blank(state: SchedulerState, workload: Workload, seq: int, at: Micros) -> Report:
     record = workload.record
     return Report(
@@ -263,8 +270,7 @@ def _single(
     if note is not None and note.inactive_because and report.rule == "Deactivated":
         report.message = f"It is not active: {note.inactive_because}."
     report.constraints = imposed(state, record)
-    if enabled(state.world.config.feature_gates, PARTIAL_ADMISSION):
-        report.least = {ps.name: ps.min_count for ps in workload.pod_sets if ps.min_count is not None}
+    report.least = _least(state, workload)
     old = replaced_slice(state.world, workload)
     if old is not None:
         report.replaces, report.meanwhile = old.key, growth_words(state.world, old, workload)

@@ -23,6 +23,7 @@ __all__ = [
     "selectors",
     "sluice_v1",
     "spelling",
+    "unsupported",
     "validation",
     "yaml",
 ]

@@ -14,6 +14,7 @@ from .errors import UNREADABLE, FieldError, InvalidError, not_supported, require
 from .meta import Manifest
 from .scheme import BY_GVK, Kind, custom_kind
 from .spelling import as_written
+from .unsupported import instead_of, unknown_kind
 
 MAX_DEPTH = 64
 """Nesting that no manifest needs; deeper input is refused before anything recurses into it."""
@@ -124,13 +125,12 @@ def find_kind(value: dict[str, Any], *, custom: bool = False) -> Kind:
     known = BY_GVK.get((str(api_version), str(kind)))
     if known is not None:
         return known
-    if custom and may_be_custom(api_version):
+    if custom and may_be_custom(api_version) and not instead_of(str(api_version), str(kind)):
         return custom_kind(str(api_version), str(kind))
     versions = [version for version, name in BY_GVK if name == kind]
-    if versions:
+    if versions and not instead_of(str(api_version), str(kind)):
         raise DecodeError((not_supported("apiVersion", _short(api_version), versions),))
-    kinds = dict.fromkeys(name for _, name in BY_GVK)
-    raise DecodeError((not_supported("kind", _short(kind), kinds),))
+    raise DecodeError((unknown_kind(api_version, _short(kind), (name for _, name in BY_GVK)),))
 
 
 def describe(value: object) -> str:

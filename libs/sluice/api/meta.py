@@ -53,7 +53,7 @@ class ObjectMeta(Manifest, frozen=True):
     annotations: dict[str, str] = {}
     owner_references: list[OwnerReference] = []
     finalizers: list[str] = []
-    managed_fields: list[msgspec.Raw] = []
+    managed_fields: list[dict[str, Any]] = []
     self_link: str = ""
 
 

@@ -64,6 +64,7 @@ KINDS: tuple[Kind, ...] = (
         aliases=("cq",),
     ),
     Kind(kueue.API_VERSION, "Cohort", kueue.Cohort, "cohorts", aliases=("co",)),
+    Kind(kueue.API_VERSION, "Topology", kueue.Topology, "topologies"),
     Kind(
         kueue.API_VERSION,
         "LocalQueue",

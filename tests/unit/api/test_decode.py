@@ -49,11 +49,17 @@ def test_mistyped_label_says_how_to_write_it() -> None:
     ]
 
 
-def test_unknown_kinds_list_the_known_ones() -> None:
-    """A wrong kind or apiVersion says what there is; a missing one that it is missing."""
-    assert texts({"apiVersion": "v1", "kind": "Pot"})[0].startswith(
-        'kind: Unsupported value: "Pot": supported values: "ResourceFlavor", "ClusterQueue"'
-    )
+def test_unknown_kinds_say_what_to_do() -> None:
+    """A wrong kind or apiVersion says what was meant, or what to do; a missing one that it is missing."""
+    assert texts({"apiVersion": "v1", "kind": "ClusterQueu"}) == [
+        'kind: Unsupported value: "ClusterQueu": did you mean "ClusterQueue"?'
+    ]
+    assert texts({"apiVersion": "v1", "kind": "Pot"}) == [
+        'kind: Unsupported value: "Pot": `sluice get --help` names the kinds that there are'
+    ]
+    assert texts({"apiVersion": "batch/v1", "kind": "CronJob"}) == [
+        'kind: Unsupported value: "CronJob": submit its jobTemplate as a Job whenever it is due'
+    ]
     assert texts({"apiVersion": "v9", "kind": "Namespace"}) == [
         'apiVersion: Unsupported value: "v9": supported values: "v1"'
     ]

@@ -35,6 +35,9 @@ __all__ = [
     "ResourceGroup",
     "ResourceQuota",
     "StopPolicy",
+    "Topology",
+    "TopologyLevel",
+    "TopologySpec",
 ]
 
 StopPolicy = Literal["None", "Hold", "HoldAndDrain"]
@@ -55,6 +58,25 @@ class ResourceFlavor(KueueObject, frozen=True):
 
     kind: str = always("ResourceFlavor")
     spec: ResourceFlavorSpec = ResourceFlavorSpec()
+
+
+class TopologyLevel(Manifest, frozen=True):
+    """One level of a topology: the label by which nodes belong to the same domain."""
+
+    node_label: str = ""
+
+
+class TopologySpec(Manifest, frozen=True):
+    """The levels, the widest first."""
+
+    levels: list[TopologyLevel] = []
+
+
+class Topology(KueueObject, frozen=True):
+    """How nodes lie to each other; stored, so that manifests apply, and not obeyed."""
+
+    kind: str = always("Topology")
+    spec: TopologySpec = TopologySpec()
 
 
 class ResourceQuota(Manifest, frozen=True):

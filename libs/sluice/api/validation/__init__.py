@@ -32,6 +32,7 @@ from . import (
     custom,
     family,
     flavor,
+    ineffective,
     job,
     limit_range,
     parameters,
@@ -83,6 +84,7 @@ _RULES: dict[type[Manifest], tuple[_Check, ...]] = {
     check_parameters.WebhookCheckConfig: (_gateless(parameters.check_webhook_config),),
     kueue.MultiKueueCluster: (_gateless(cells.check_cluster),),
     kueue.MultiKueueConfig: (_gateless(cells.check_config),),
+    kueue.Topology: (_gateless(small.check_topology),),
     check_parameters.CellLadder: (_gateless(cells.check_ladder),),
     kueue.WorkloadPriorityClass: (_gateless(small.check_priority_class),),
     kueue.Configuration: (_gateless(configuration.check_configuration),),
@@ -161,7 +163,9 @@ def _once(found: list[FieldError]) -> list[FieldError]:
 
 def warnings(manifest: Manifest) -> list[str]:
     """Return what is accepted but probably not meant."""
-    return workload.warnings(manifest) if isinstance(manifest, kueue.Workload) else []
+    if isinstance(manifest, kueue.Workload):
+        return workload.warnings(manifest)
+    return list(ineffective.ineffective(manifest))
 
 
 def require_valid(manifest: Manifest, gates: Gates = NONE) -> None:

@@ -1,13 +1,14 @@
-"""LocalQueue, AdmissionCheck, WorkloadPriorityClass and Namespace."""
+"""LocalQueue, AdmissionCheck, WorkloadPriorityClass, Topology and Namespace."""
 
 from collections.abc import Iterator
 
 from sluice.api.core_v1 import Namespace
-from sluice.api.errors import IMMUTABLE, FieldError, invalid, required
+from sluice.api.errors import IMMUTABLE, FieldError, duplicate, invalid, required, too_many
 from sluice.api.kueue import (
     AdmissionCheck,
     AdmissionCheckParametersReference,
     LocalQueue,
+    Topology,
     WorkloadPriorityClass,
 )
 from sluice.api.labels import ANSWER_TIMEOUT_SECONDS
@@ -15,6 +16,7 @@ from sluice.api.labels import ANSWER_TIMEOUT_SECONDS
 from . import names, quotas
 
 MAX_CONTROLLER_NAME = 153
+MAX_LEVELS = 16
 MAX_ANSWER_TIMEOUT_S = 10 * 366 * 86_400
 
 
@@ -85,6 +87,25 @@ def check_priority_class(priority_class: WorkloadPriorityClass) -> list[FieldErr
     if -(2**31) <= priority_class.value < 2**31:
         return []
     return [invalid("value", priority_class.value, "must be a 32-bit integer")]
+
+
+def check_topology(topology: Topology) -> list[FieldError]:
+    """Check a new or changed Topology: 1 to 16 levels, each by a label of nodes."""
+    levels = topology.spec.levels
+    if not levels:
+        return [required("spec.levels")]
+    if len(levels) > MAX_LEVELS:
+        return [too_many("spec.levels", len(levels), MAX_LEVELS)]
+    seen: dict[str, None] = {}
+    found: list[FieldError] = []
+    for i, level in enumerate(levels):
+        field = f"spec.levels[{i}].nodeLabel"
+        if not level.node_label:
+            found.append(required(field))
+        elif level.node_label in seen:
+            found.append(duplicate(field, level.node_label))
+        seen[level.node_label] = None
+    return found
 
 
 def check_namespace(namespace: Namespace) -> list[FieldError]:

@@ -12,6 +12,7 @@ import msgspec
 from sluice.api.errors import FieldError
 from sluice.api.meta import Manifest, ObjectMeta
 from sluice.api.scheme import kind_of
+from sluice.api.unsupported import is_unsupported
 from sluice.api.yaml import MAX_BYTES, YamlTextError, decode_yaml, plain_documents
 
 from .errors import EXIT_USAGE, CliError, plural
@@ -75,8 +76,11 @@ def read(
     *,
     recursive: bool = False,
     check: Callable[[Source], Sequence[FieldError]] | None = None,
+    skip: Callable[[str], None] | None = None,
 ) -> list[Source]:
     """Return the manifests of all files, in order.
+
+    `skip`: is told of each object of a kind that there is not, which is left out then; else it is an error.
 
     `check`: what else may be wrong with a manifest; asked when another one cannot be decoded, so that people
     hear of everything at once.
@@ -87,7 +91,9 @@ def read(
     found: list[Source | list[str]] = []
     for place, text in _texts(filenames, recursive=recursive):
         for document in decode_yaml(text):
-            if document.errors:
+            if skip is not None and document.errors and all(map(is_unsupported, document.errors)):
+                skip("; ".join(document.problems(place)))
+            elif document.errors:
                 found.append(document.problems(place))
             elif document.manifest is not None:
                 found.append(Source(f"{place}:{document.line}", document.manifest, document.written))

@@ -238,6 +238,7 @@ RESOURCES: tuple[Resource, ...] = (
         short=("mkc",),
         columns=(_NAME, Column("LINK", text_at("spec", "clusterSource", "kubeConfig", "location")), _AGE),
     ),
+    Resource("Topology", "topologies", columns=(_NAME, _AGE)),
     Resource("MultiKueueConfig", "multikueueconfigs", short=("mkcfg",), columns=(_NAME, _AGE)),
     Resource("CellLadder", "cellladders", group=OWN, short=("ladder",), columns=(_NAME, _AGE)),
     Resource(

@@ -66,6 +66,7 @@ type ConfigObject = (
     | check_parameters.WebhookCheckConfig
     | kueue.MultiKueueCluster
     | kueue.MultiKueueConfig
+    | kueue.Topology
     | check_parameters.CellLadder
     | Namespace
     | LimitRange
@@ -86,6 +87,7 @@ KINDS: dict[str, type[ConfigObject]] = {
     "WebhookCheckConfig": check_parameters.WebhookCheckConfig,
     "MultiKueueCluster": kueue.MultiKueueCluster,
     "MultiKueueConfig": kueue.MultiKueueConfig,
+    "Topology": kueue.Topology,
     "CellLadder": check_parameters.CellLadder,
     "CustomResourceDefinition": custom.CustomResourceDefinition,
     "AdmissionCheck": kueue.AdmissionCheck,

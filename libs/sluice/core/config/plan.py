@@ -16,6 +16,7 @@ from sluice.api.meta import ObjectMeta
 from sluice.api.scheme import BY_GVK, WORDS
 from sluice.api.spelling import as_written
 from sluice.api.validation import custom, validate, validate_update
+from sluice.api.validation import warnings as validation_warnings
 from sluice.protocol.query import Cause, Reference, Result, Status, StatusDetails
 
 from .objects import (
@@ -267,6 +268,7 @@ def _warnings(draft: Draft, kind: str, desired: ConfigObject, before: ConfigObje
     """Yield what is allowed but probably not meant: what refers to nothing works once that exists."""
     if before is not None and before.metadata.deletion_timestamp is not None:
         yield f"this {kind} is being deleted; the change does not stop that"
+    yield from validation_warnings(desired)
     if isinstance(desired, CustomResourceDefinition):
         for word in custom.unchecked(desired):
             yield f"{word} in its schema is not enforced"

@@ -367,3 +367,45 @@ def test_a_priority_class_that_is_deleted_says_who_uses_it():
     assert warning.startswith(
         "2 workloads use it and keep their priority, but a job that names it is refused"
     )
+
+
+INEFFECTIVE = [
+    ("Topology", {"levels": [{"nodeLabel": "rack"}]}, "spec.levels"),
+    ("ResourceFlavor", {"topologyName": "t", "nodeLabels": {"a": "b"}}, "spec.topologyName"),
+    (
+        "ClusterQueue",
+        {"namespaceSelector": {}, "admissionScope": {"admissionMode": "UsageBasedAdmissionFairSharing"}},
+        "spec.admissionScope",
+    ),
+    ("LocalQueue", {"clusterQueue": "a", "fairSharing": {"weight": "2"}}, "spec.fairSharing"),
+]
+
+
+@pytest.mark.parametrize(("kind", "spec", "field"), INEFFECTIVE, ids=[kind for kind, _, _ in INEFFECTIVE])
+def test_what_has_no_effect_is_accepted_with_a_warning(kind, spec, field):
+    """Manifests of Kueue apply as they are, with what kubectl adds; nothing is ignored in silence."""
+    metadata = {
+        "name": "a",
+        "managedFields": [{"manager": "kubectl", "fieldsV1": {"f:spec": {}}}],
+        "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{}"},
+    }
+    result = Cell().apply({"apiVersion": KUEUE, "kind": kind, "metadata": metadata, "spec": spec})
+    assert result.outcome == "created", result
+    assert [text for text in result.warnings if text.startswith(f"{field} ") and "no effect" in text]
+
+
+@pytest.mark.parametrize(
+    ("levels", "field"),
+    [
+        ([], "spec.levels"),
+        ([{}], "spec.levels[0].nodeLabel"),
+        ([{"nodeLabel": "a"}, {"nodeLabel": "a"}], "spec.levels[1].nodeLabel"),
+        ([{"nodeLabel": str(n)} for n in range(17)], "spec.levels"),
+    ],
+    ids=["none", "unnamed", "twice", "many"],
+)
+def test_levels_of_a_topology_are_checked(levels, field):
+    manifest = {"apiVersion": KUEUE, "kind": "Topology", "metadata": {"name": "a"}}
+    result = Cell().apply({**manifest, "spec": {"levels": levels}})
+    assert result.outcome == "refused"
+    assert field in str(result.status)

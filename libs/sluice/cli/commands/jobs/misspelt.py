@@ -1,8 +1,8 @@
-"""Labels and annotations under Kueue's prefix that are probably misspelt: nobody reads them."""
+"""Labels and annotations under Kueue's prefix that nobody reads: misspelt, or without effect here."""
 
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
-from typing import Final
+from typing import Any, Final
 
 from sluice.api import labels
 
@@ -43,6 +43,26 @@ _OF_KUEUE: Final = {
     )
 }
 """Meant for Kueue alone."""
+_TOPOLOGY: Final = "jobs are placed without regard to topologies"
+_GROUPS: Final = "there are no groups of pods: a JobSet has pods of several kinds that run together"
+_NO_EFFECT: Final = {
+    f"{labels.PREFIX}{word}": why
+    for why, words in (
+        (
+            _TOPOLOGY,
+            (
+                "podset-preferred-topology",
+                "podset-required-topology",
+                "podset-slice-required-topology",
+                "podset-slice-size",
+                "podset-unconstrained-topology",
+            ),
+        ),
+        (_GROUPS, ("pod-group-name", "pod-group-total-count")),
+    )
+    for word in words
+}
+"""What people would miss, and why they do."""
 
 
 def misspelt(keys: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -54,3 +74,19 @@ def misspelt(keys: Iterable[str]) -> Iterator[tuple[str, str]]:
         near = get_close_matches(key.removeprefix(labels.PREFIX).lower(), list(suffixes), n=1, cutoff=0.8)
         if near:
             yield key, suffixes[near[0]]
+
+
+def without_effect(written: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the path of each label and annotation in a manifest that has no effect here, and why.
+
+    Also in the templates of its pods, where requests for a topology stand.
+    """
+    if isinstance(written, list):
+        for i, item in enumerate(written):
+            yield from without_effect(item, f"{path}[{i}]")
+    elif isinstance(written, dict):
+        for key, item in written.items():
+            if key in _NO_EFFECT and path.endswith((".labels", ".annotations")):
+                yield f"{path}[{key}]", _NO_EFFECT[key]
+            else:
+                yield from without_effect(item, f"{path}.{key}" if path else str(key))

@@ -26,7 +26,7 @@ from sluice.protocol.query import ListRequest
 from sluice.replay.source.suggest import did_you_mean
 
 from .logs import printed
-from .misspelt import misspelt
+from .misspelt import misspelt, without_effect
 from .pod_logs import JobLogs, agents_directory
 from .wait import follow_jobs
 
@@ -295,13 +295,15 @@ def _show_errors(source: Source, errors: Sequence[FieldError]) -> None:
 
 
 def _warn_of_misspelt(sources: Sequence[Source]) -> None:
-    """Say which labels and annotations mean nothing, and are near to what means something."""
+    """Say which labels and annotations mean nothing: near to what means something, or without effect here."""
     said: dict[str, None] = {}
     for source in sources:
         metadata = source.manifest.metadata  # type: ignore[attr-defined]
         for what, keys in (("labels", metadata.labels), ("annotations", metadata.annotations)):
             for key, meant in misspelt(keys):
                 said[f'{source.place}: metadata.{what}[{key}] means nothing. Did you mean "{meant}"?'] = None
+        for path, why in without_effect(source.written):
+            said[f"{source.place}: {path} has no effect: {why}."] = None
     for text in said:
         echo(f"{style('Warning:', fg='yellow')} {text}", err=True)
 

@@ -30,6 +30,7 @@ from sluice.protocol.query import ApplyRequest, DeleteRequest, Reference, Result
     default="none",
     help="client: read and check the files only; server: ask what would change.",
 )
+@click.option("--skip-unsupported", is_flag=True, help="Leave out objects of kinds that there are not here.")
 @click.option(
     "-o", "--output", type=click.Choice(["json", "yaml", "name"]), help="Print the objects instead."
 )
@@ -40,20 +41,24 @@ def apply(
     namespace: str,
     recursive: bool,
     dry_run: str,
+    skip_unsupported: bool,
     output: str | None,
 ) -> None:
     """Create or change objects from manifests: queues, flavors, cohorts, checks, priority classes.
 
     A manifest is the whole object: what it leaves out is removed. Jobs among the manifests are submitted
     (a job that exists already stays as it is). With wrong fields every error is listed.
+    What is accepted and has no effect is said in a warning.
 
     \b
     Examples:
       sluice apply -f queues.yaml
+      sluice apply -f kueue/ -R --skip-unsupported       what there is no kind for is left out
       sluice apply -f examples/demo/ --dry-run=server    what would change
       kubectl get cq,lq,rf -A -o yaml | sluice apply -f -
     """
-    sources = read(filenames, recursive=recursive)
+    skip = _say_skipped if skip_unsupported else None
+    sources = read(filenames, recursive=recursive, skip=skip)
     jobs = [source for source in sources if source.is_job]
     config = sorted(
         (source for source in sources if not source.is_job), key=lambda source: order(source.kind)
@@ -79,6 +84,10 @@ def apply(
 
     if failed := run(ctx, work):
         raise CliError(f"{plural(failed, 'object')} refused")
+
+
+def _say_skipped(problem: str) -> None:
+    echo(f"{style('Warning:', fg='yellow')} left out: {problem}", err=True)
 
 
 def show_results(results: Sequence[Result], output: str | None, *, dry_run: bool) -> int:

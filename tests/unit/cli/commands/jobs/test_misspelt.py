@@ -1,7 +1,7 @@
 """Labels and annotations that look like ours and mean nothing."""
 
 from sluice.api import labels
-from sluice.cli.commands.jobs.misspelt import misspelt
+from sluice.cli.commands.jobs.misspelt import misspelt, without_effect
 
 
 def test_what_is_near_to_a_known_key_is_named() -> None:
@@ -21,3 +21,19 @@ def test_what_is_known_or_somebody_elses_is_left_alone() -> None:
         "cannot-prempt",
     )
     assert list(misspelt(keys)) == []
+
+
+def test_what_has_no_effect_is_said_with_its_path() -> None:
+    """Also in the template of pods; what counts, and the same words elsewhere, are passed over."""
+    topology, group = "kueue.x-k8s.io/podset-required-topology", "kueue.x-k8s.io/pod-group-name"
+    template = {"metadata": {"annotations": {topology: "rack"}}, "spec": {topology: "no annotation"}}
+    manifest = {
+        "metadata": {"labels": {group: "g", labels.QUEUE_NAME: "q"}},
+        "spec": {"replicatedJobs": [{"template": template}]},
+    }
+    found = dict(without_effect(manifest))
+    assert list(found) == [
+        f"metadata.labels[{group}]",
+        f"spec.replicatedJobs[0].template.metadata.annotations[{topology}]",
+    ]
+    assert "topologies" in found[f"spec.replicatedJobs[0].template.metadata.annotations[{topology}]"]

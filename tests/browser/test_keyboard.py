@@ -35,6 +35,18 @@ def test_filter_rows_and_palette(look):
     look.press("Enter").rendered("/queues/serving", 57)
 
 
+def test_what_is_typed_right_after_a_key_is_lost_nowhere(look):
+    """A dialog is open, and has the focus, before the browser can paint or hear another key."""
+    look.go("/", 57)
+    focused = look.page.evaluate(
+        "async () => {"
+        "document.dispatchEvent(new KeyboardEvent('keydown', { key: 'k', ctrlKey: true }));"
+        "for (let n = 0; n < 10; n += 1) await Promise.resolve();"  # tasks of this turn, no frame
+        "return document.activeElement.getAttribute('role'); }"
+    )
+    assert focused == "combobox"
+
+
 def test_help_shows_the_keys_and_switches_letters_off(look):
     """Single letters can be switched off (WCAG 2.1.4); then they do nothing."""
     look.go("/", 57)

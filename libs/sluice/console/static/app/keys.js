@@ -1,5 +1,5 @@
 // Keys: one list, which `?` shows. Single letters count only when no field has the focus, and can be switched off.
-import { useEffect } from "preact/hooks";
+import { useLayoutEffect } from "preact/hooks";
 import { signal } from "@preact/signals";
 
 const KEPT = "sluice-single-keys";
@@ -13,9 +13,9 @@ export function setSingleKeys(on) {
 const bound = new Map();
 export const bindings = () => [...bound.values()].map((all) => all.at(-1)).filter((one) => one.text);
 
-/** Bind keys while a component is there: {"j": ["next row", act], "g n": [...]}. act returns false when it has nothing to do. */
+/** Bind keys while a component is there, from when it can be seen: {"j": ["next row", act], "g n": [...]}. act returns false when it has nothing to do. */
 export function useKeys(map) {
-  useEffect(() => {
+  useLayoutEffect(() => {
     const mine = Object.entries(map).map(([keys, [text, act]]) => ({ keys, text, act }));
     for (const one of mine) bound.set(one.keys, [...(bound.get(one.keys) ?? []), one]);
     return () => {

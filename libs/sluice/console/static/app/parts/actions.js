@@ -1,5 +1,5 @@
 // What may be done to a queue or a job: first its command and what it would do, then the doing, then what came of it in the log.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { at } from "../address.js";
 import { act } from "../api.js";
 import { plural } from "../format.js";
@@ -29,7 +29,7 @@ function Dialog({ offer, of, close }) {
   const [given, give] = useState(() => start(offer));
   const [state, set] = useState({ step: "form" });
   const abort = useRef(new AbortController());
-  useEffect(() => { dialog.current.showModal(); return () => abort.current.abort(); }, []);
+  useLayoutEffect(() => { dialog.current.showModal(); return () => abort.current.abort(); }, []);
   const body = { action: offer.action, ...of, ...offer.fixed, ...given };
   const ask = async (path, more, waiting, done) => {
     set({ ...state, step: waiting, error: null });

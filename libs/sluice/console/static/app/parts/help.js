@@ -1,13 +1,14 @@
 // `?`: all keys, and the switch for single letters.
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { signal } from "@preact/signals";
 import { html } from "../html.js";
 import { bindings, setSingleKeys, singleKeys, useKeys } from "../keys.js";
 
 export const helpOpen = signal(false);
 
+/** Open and close a dialog with a signal, before the next key can be pressed: an effect after the paint would lose what is typed at once. */
 export function useDialog(open, ref) {
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (open.value && !ref.current.open) ref.current.showModal();
     if (!open.value && ref.current.open) ref.current.close();
   }, [open.value]);

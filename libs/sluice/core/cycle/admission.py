@@ -19,9 +19,10 @@ from sluice.core.world.preemption_rules import waits_for_checks
 from sluice.core.world.reservations import Trial, without
 from sluice.core.world.variants import MAY_PREEMPT, Standing, is_gated, siblings, standing, waits_on_for
 from sluice.core.world.workload import Workload
+from sluice.core.world.workload_slices import successor
 from sluice.events.base import PodSetAssignment, WorkloadKey
 
-from .entry import Entry, Outcome, Part
+from .entry import Entry, Outcome, Part, Proposal
 from .nomination import propose
 from .withheld_quota import WithheldQuota
 
@@ -42,6 +43,7 @@ class Admission:
         "_world",
         "blocked",
         "overcommit",
+        "overtaken",
         "recomputations",
         "skipped_preemptions",
         "trial",
@@ -67,6 +69,8 @@ class Admission:
         """What is not lent to others, as it is for those that wait."""
         self.overcommit = Overcommit(self.trial, ())
         """What others of the tree wait for: their victims are out of the tree."""
+        self.overtaken: list[Preemptor] = []
+        """Growths of those that the entry at work would have preempted: it comes before them."""
         self.skipped_preemptions: dict[str, int] = {}
         self.recomputations: dict[str, str] = {}
 
@@ -145,6 +149,7 @@ class Admission:
 
     def process(self, entry: Entry) -> None:
         """Decide on *entry* against the tree as the entries before it have left it."""
+        self.overtaken = []
         shared = _shared(entry.workload)
         part = self._parts.get(shared) if shared is not None else None
         if part is Part.BLOCKED and not entry.workload.in_turn:
@@ -180,6 +185,8 @@ class Admission:
             if is_gated(entry.workload) and not waits_on_for(entry.workload, planned.preempted):
                 self._block(entry)
                 return
+            if self.overcommit and self._goes_before_growths(entry):
+                planned = entry.proposal
         if self._parts and self._leave_heirs(planned.preempted):
             self._skip(entry, texts.OVERLAPS)
         elif found and self._plan_is_real():
@@ -191,6 +198,41 @@ class Admission:
                 self._skip(entry, texts.NO_LONGER_FITS)
         else:
             self._take(entry)
+
+    def _goes_before_growths(self, entry: Entry) -> bool:
+        """Look again as if nothing were kept for growths of its targets; true if fewer have to stop then.
+
+        Who may stop a job may have what the growth of that job waits for: the growth would go with it
+        (WS6), and the job, or others beside it, would be stopped for more than is needed (decision 0023).
+        """
+        planned = entry.proposal
+        growths = [
+            (growth.peers.waiting, growth.peers.queue.node)
+            for victim in planned.preempted
+            if (growth := successor(self._world, victim.key)) is not None
+            and growth is not entry.workload
+            and growth.peers is not None
+            and growth.peers.waiting is not None
+            and self.overcommit.holds(growth.peers.waiting)
+        ]
+        if not growths:
+            return False
+        for growth, _ in growths:
+            self.lift(growth)
+        propose(self._world, entry)
+        self.reconcile(entry)
+        found = entry.proposal
+        if found.mode is Mode.FIT:
+            better = self.is_free(entry)
+        else:
+            better = bool(found.targets) and _to_be_told(found) < _to_be_told(planned)
+        if better:
+            self.overtaken = [growth for growth, _ in growths]
+            return True
+        entry.proposal = planned
+        for growth, node in growths:
+            self.keep(growth, node)
+        return False
 
     def _take(self, entry: Entry) -> None:
         """The entry fits, now or when its targets have gone: what it gets is its own from here on."""
@@ -460,6 +502,11 @@ class Admission:
             return True
         may = entry.proposal.promised or may_borrow(self._world.config, entry.workload.record)
         return overcommit.fit_now(entry.cq.node, entry.proposal.usage, gone, may_borrow=may)
+
+
+def _to_be_told(planned: Proposal) -> set[WorkloadKey]:
+    """Return whom it would preempt but for those that leave already; of fewer, `<` is true."""
+    return {victim.key for victim in planned.preempted if victim.evicted_at is None}
 
 
 def _shared(workload: Workload) -> WorkloadKey | None:

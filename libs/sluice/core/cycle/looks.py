@@ -41,6 +41,7 @@ class Looks:
         behind = give_way(self.world, self.admission, entry) if entry.queue.waiting else ()
         if entry.outcome is Outcome.NOMINATED:
             self.admission.process(entry)
+            behind = (*behind, *self.admission.overtaken)
         # Before it, as nothing is promised twice at any time.
         self.entries[-1:] = [*keep_behind(self.world, self.admission, behind, entry), entry]
         if entry.outcome is Outcome.SKIPPED and entry.peers.waiting is not None:

@@ -49,13 +49,20 @@ def give_way(world: World, admission: Admission, entry: Entry) -> Sequence[Preem
 
 
 def keep_behind(world: World, admission: Admission, behind: Sequence[Preemptor], entry: Entry) -> list[Entry]:
-    """Keep on what those behind *entry* wait for; return those for whom there is not enough any more."""
+    """Keep on what those behind *entry* wait for; return those for whom there is not enough any more.
+
+    They are of its queue, or growths of those that it would have preempted.
+    """
     displaced = []
+    takes = entry.victims or entry.outcome is Outcome.ADMITTED
     for one in behind:
-        admission.keep(one, entry.cq.node)
-        if entry.victims and not _is_left(world, one, entry.cq):
+        assert one.workload.peers is not None
+        queue = one.workload.peers.queue
+        cq = world.cluster_queues[queue.name]
+        admission.keep(one, cq.node)
+        if takes and not _is_left(world, one, cq):
             admission.lift(one)
-            other = Entry(one.workload, entry.queue, entry.cq)
+            other = Entry(one.workload, queue, cq)
             other.finish(Outcome.DISPLACED)
             other.displaced_by = entry.workload
             displaced.append(other)

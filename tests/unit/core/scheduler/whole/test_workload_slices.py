@@ -586,3 +586,47 @@ def test_a_slice_is_not_both_preempted_and_replaced() -> None:
     assert admitted(events) == []
     cell.stopped("old")
     assert admitted(cell.settle()) == ["urgent"]
+
+
+def growing() -> Cell:
+    """A job of one pod in a queue that borrows; its growth waits for `low`, and would have what is free.
+
+    One cpu is free.
+    """
+    cell = Cell()
+    cell.queue("q", 4, "all", preemption=RECLAIMS)
+    cell.queue("lender", 7, "all", preemption=RECLAIMS)
+    cell.submit("mid", "q", 2, priority=60)
+    cell.submit("old", "q", priority=50)
+    cell.submit("low", "q", 2)
+    cell.submit("urgent", "q", priority=99)
+    cell.submit("own", "lender", 4)
+    cell.settle()
+    cell.submit("new", "q", count=4, priority=50, replaces=key("old"))
+    assert preempting(cell.settle()) == {"new": ["low"]}
+    return cell
+
+
+def test_who_may_stop_a_job_may_have_what_is_kept_for_its_growth() -> None:
+    """A queue that takes back its own stops nobody for what is only kept for a growth."""
+    cell = growing()
+    cell.submit("mine", "lender")
+    events = cell.settle()
+    assert (admitted(events), evicted(events)) == (["mine"], [])
+    assert cell.waits_for("q") == []  # too little is left, so it looks again
+    cell.stopped("low")
+    assert evicted(cell.settle()) == []
+    assert cell.reason("new")[0] == "WaitingForQuota"
+
+
+def test_who_leaves_for_a_growth_goes_for_who_may_stop_its_job() -> None:
+    """Nobody stops beside those that leave already, where these are enough for the lender."""
+    cell = growing()
+    cell.submit("mine", "lender", 3)
+    events = cell.settle()
+    assert evicted(events) == []
+    assert preempting(events) == {"mine": ["low"]}
+    cell.stopped("low")
+    events = cell.settle()
+    assert (admitted(events), evicted(events)) == (["mine"], [])
+

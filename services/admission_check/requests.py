@@ -19,8 +19,7 @@ class Entries[V]:
         self._encode = encode
 
     def changes(self, state: State, step: Step) -> Iterable[tuple[str, V | None]]:  # noqa: ARG002
-        touched, state.touched = state.touched, {}
-        for controller, workload, check in touched:
+        for controller, workload, check in state.touched:
             if not controller:
                 continue
             found = request(state, controller, workload, check)

@@ -19,12 +19,11 @@ class Entries[V]:
         self._encode = encode
 
     def changes(self, state: State, step: Step) -> Iterable[tuple[str, V | None]]:  # noqa: ARG002
-        touched, state.touched = state.touched, {}
-        for job in touched:
+        for job, had_an_entry in state.touched.items():
             entry = dispatch_entry(state, job)
             if entry is not None:
                 yield dispatch_key(job), self._encode(entry)
-            elif touched[job]:
+            elif had_an_entry:
                 yield dispatch_key(job), None
 
     def everything(self, state: State) -> Iterable[tuple[str, V]]:

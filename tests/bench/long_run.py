@@ -185,9 +185,6 @@ class LongRun:
                     for event in step.events:
                         self.consumption.apply(event, step.at)
         self.sink(entries)
-        for writer in ("slices", "checks"):
-            # As those do who write what has changed into a bucket.
-            self.sides[writer].state.touched.clear()
 
     def _obey(self, events: Iterator[Event]) -> None:
         """Do what executors and controllers of checks would."""

@@ -186,10 +186,18 @@ class State:
     watched: dict[str, None] = field(default_factory=dict)
     """Checks whose Active condition is to be looked at."""
     touched: dict[tuple[str, WorkloadKey, str], None] = field(default_factory=dict)
-    """Requests (controller, workload, check) that may have changed.
+    """Requests (controller, workload, check) that the latest step may have changed.
 
-    For the projection to take; no part of what is decided on.
+    For the projection to read; no part of what is decided on, and never dumped.
     """
+    step: tuple[int, Micros] = (0, 0)
+    """Sequence and time of the events that `touched` is of."""
+
+    def begin_step(self, seq: int, at: Micros) -> None:
+        """Forget what steps before have changed: whom that concerns has read it by now."""
+        self.step = (seq, at)
+        if self.touched:
+            self.touched = {}
 
     def order(self, key: WorkloadKey) -> tuple[str, str]:
         """Return what sorts workloads by age; those that are gone come first."""

@@ -53,6 +53,8 @@ class SliceAggregator:
 
     def apply(self, state: State, event: Event, seq: int, at: Micros) -> None:
         """Fold one event; those of no concern here are passed over."""
+        if state.step != (seq, at):
+            state.begin_step(seq, at)
         handler = HANDLERS.get(type(event))
         if handler is not None:
             handler(state, event, seq, at)

@@ -228,10 +228,18 @@ class State:
     todo: dict[JobKey, None] = field(default_factory=dict)
     presence: deque[Presence] = field(default_factory=deque)
     touched: dict[JobKey, bool] = field(default_factory=dict)
-    """Jobs whose dispatch may have changed -> whether they may have had an entry.
+    """Jobs whose dispatch the latest step may have changed -> whether they may have had an entry.
 
-    For the projection to take; no part of what is decided on.
+    For the projection to read; no part of what is decided on, and never dumped.
     """
+    step: tuple[int, Micros] = (0, 0)
+    """Sequence and time of the events that `touched` is of."""
+
+    def begin_step(self, seq: int, at: Micros) -> None:
+        """Forget what steps before have changed: whom that concerns has read it by now."""
+        self.step = (seq, at)
+        if self.touched:
+            self.touched = {}
 
     def touch(self, job: Job) -> None:
         """Note that an own event has changed what the job should be doing.

@@ -370,8 +370,6 @@ class VirtualCell:
             count += len(step.events)
             if count > 100 * ROUNDS:
                 raise LoopError(f"{side.decider.writer} does not settle at {now}")
-        if side.decider.writer == "slices":
-            side.state.touched.clear()
         return replica.take()
 
     # Executors

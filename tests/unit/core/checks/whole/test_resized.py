@@ -69,8 +69,6 @@ def test_a_request_says_what_its_workload_is_like_now(changed: str, over: bool) 
         cell.evict(key, release=False).settle()
     before = cell.requests()
     assert bool(before) is not over
-    cell.state.touched.clear()
-
     cell.tell("slices", WorkloadUpdated(cause=0, workload=key, **{changed: CHANGES[changed]}))
     events = cell.settle()
 

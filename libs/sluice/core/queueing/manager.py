@@ -449,6 +449,11 @@ class QueueManager:
         name = queue.name
         waits = reserves = False
         withheld_for = None
+        if queue.stopped and queue.waiting:
+            # It serves nobody, for as long as that may last: nothing is kept for those that wait.
+            for one in list(queue.waiting.values()):
+                self.stop_waiting(one.workload)
+            return
         if queue.stopped:
             ready = has_parked = False
             if queue.withholds and queue.listed is not None and queue.listed[2]:

@@ -9,7 +9,7 @@ from sluice.api.core_v1 import Toleration
 from sluice.core import step_size
 from sluice.core.workload.pending_reasons import WAITING_FOR_PODS_READY
 from sluice.events.base import Event, PodSet
-from sluice.events.checks import AdmissionCheckStatusChanged
+from sluice.events.checks import AdmissionCheckStatusChanged, ChecksReady
 from sluice.events.scheduler import FlavorScanAdvanced, TreesSettled
 from sluice.events.slices import WorkloadPodsReady, WorkloadUpdated
 from tests.support.scheduler_cell import RECLAIMS, Cell, admitted, evicted, key, parked, preempting
@@ -717,5 +717,31 @@ def test_what_a_preemptor_of_a_strict_queue_waited_for_is_not_promised_twice() -
     assert cell.workload("high").preemptions
     assert cell.waits_for("a") == []
     cell.stopped("low")
+    cell.settle()
+    assert cell.workload("m").assignment is None
+
+
+@pytest.mark.parametrize("strategy", ["BestEffortFIFO", "StrictFIFO"])
+@pytest.mark.parametrize("overtaken", [False, True])
+def test_nothing_is_kept_in_a_queue_that_admits_nobody(strategy: str, overtaken: bool) -> None:
+    """Its check has lost its controller: nobody knows for how long, and others have use for the quota."""
+    cell = Cell()
+    checks = {"admissionChecksStrategy": {"admissionChecks": [{"name": "slow"}]}}
+    cell.configure("AdmissionCheck", "slow", {"controllerName": "x"})
+    cell.put(AdmissionCheckStatusChanged(cause=0, check="slow", active=True, reason="Active", message=""))
+    cell.queue("a", cpu=4, cohort="c", preemption=RECLAIMS, queueingStrategy=strategy, **checks)
+    cell.queue("b", cpu=1, cohort="c")
+    cell.submit("low", "a", cpu=3).settle()
+    cell.put(ChecksReady(cause=0, workload=key("low"))).settle()
+    cell.submit("m", "a", cpu=4, priority=10)
+    assert preempting(cell.settle()) == {"m": ["low"]}
+    cell.submit("other", "b", cpu=2)
+    assert admitted(cell.settle()) == []
+    if overtaken:
+        cell.submit("urgent", "a", cpu=5, priority=20)
+    cell.put(AdmissionCheckStatusChanged(cause=0, check="slow", active=False, reason="Lost", message=""))
+    assert admitted(cell.settle()) == ["other"]
+    cell.stopped("low").settle()
+    cell.put(AdmissionCheckStatusChanged(cause=0, check="slow", active=True, reason="Active", message=""))
     cell.settle()
     assert cell.workload("m").assignment is None

@@ -82,9 +82,10 @@ proto: .venv/ready ## Regenerate proto/ (AsyncAPI, JSON Schema, golden messages)
 	@$(PY) -m sluice.contract
 
 .PHONY: docs
-docs: .venv/ready ## Write the pages anew that are made from code (docs/cli.md, docs/rights.md)
+docs: .venv/ready ## Write the pages anew that are made from code (docs/cli.md, docs/rights.md, docs/metrics.md)
 	@$(PY) -m tests.unit.docs.cli_page
 	@$(PY) -m tests.unit.docs.rights_page
+	@$(PY) -m tests.unit.docs.metrics_page
 
 .PHONY: api
 api: .venv/ready ## Record the public interface anew (tests/unit/public_api.txt)

@@ -23,6 +23,10 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     stream_replicas: Annotated[int, msgspec.Meta(ge=1, le=5)] = 1
     snapshot_entries: Annotated[int, msgspec.Meta(ge=0)] = 30_000
     """After so many entries of the log the state is saved, so that a start folds fewer; 0 for never."""
+    http: str = ""
+    """Where `/healthz` and `/metrics` are served: `host:port`, or `:port` on all hosts; "" for nowhere."""
+    kueue_names: bool = False
+    """Does `/metrics` show what Kueue has, too, also under Kueue's names?"""
     nice: Annotated[int, msgspec.Meta(ge=0, le=19)] = 5
     """Added to the process's niceness."""
 

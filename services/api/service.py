@@ -23,9 +23,11 @@ from sluice.log.runtime.snapshot import Snapshots
 from sluice.protocol import query
 from sluice.readmodel import queries
 from sluice.readmodel.follower import Follower
+from sluice.readmodel.metrics import CellMetrics
 from sluice.readmodel.objects import UnknownKindError, render
 from sluice.readmodel.scope import ForbiddenError, check
 from sluice.readmodel.selector import SelectorError
+from sluice.telemetry.http import Page, prometheus, serving
 
 from .changer import Changer, OvertakenError
 from .config import Config
@@ -75,7 +77,8 @@ class ApiService:
             log.info("serving", seq=self.follower.world.seq, instance=self.config.instance)
         stopping = asyncio.create_task(stop.wait())
         try:
-            await asyncio.wait({following, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            async with serving(self.config.http, "API_HTTP", self._pages()):
+                await asyncio.wait({following, stopping}, return_when=asyncio.FIRST_COMPLETED)
             if following.done():
                 following.result()
         finally:
@@ -84,6 +87,18 @@ class ApiService:
             await self.responder.close()
             await self.follower.save_last(SAVE_TIMEOUT_S)
             await self.log.close()
+
+    def _pages(self) -> dict[str, Callable[[], Awaitable[Page]]]:
+        """Return what is served over HTTP, to orchestrators and Prometheus, without a login."""
+        numbers = CellMetrics(lambda: self.follower.world, __version__, kueue_names=self.config.kueue_names)
+
+        async def healthz() -> Page:
+            return Page(msgspec.json.encode({"upto": self.follower.world.seq, "lag": self.follower.lag}))
+
+        async def metrics() -> Page:
+            return prometheus(numbers)
+
+        return {"/healthz": healthz, "/metrics": metrics}
 
     async def _advanced(self) -> None:
         if self.follower.world.objects.terminating:

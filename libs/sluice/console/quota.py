@@ -4,12 +4,11 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from sluice.api import kueue
 from sluice.api.quantity import format_value
-from sluice.core.quota.fair_share import weight
-from sluice.core.quota.manifests import quotas_of
-from sluice.core.quota.tree import WEIGHT_SCALE, CohortCycleError, FlavorResource, Node, Quota, Tree
-from sluice.core.views import ClusterQueueView, View, cluster_queue_status
+from sluice.core.quota.tree import WEIGHT_SCALE, FlavorResource, Node, Quota
+from sluice.core.views import ClusterQueueView, cluster_queue_status
 from sluice.core.views.holding import promised
 from sluice.core.workload.charges import add
+from sluice.readmodel.quota_tree import tree_of
 from sluice.readmodel.world import World
 
 from .answers import Amount, FlavorRow, FlavorTotal, Loan, NodeRow, QuotaRow
@@ -19,26 +18,6 @@ Usage = dict[FlavorResource, int]
 
 def amount(resource: str, value: int) -> Amount:
     return Amount(text=format_value(resource, value), value=value)
-
-
-def tree_of(view: View) -> Tree:
-    """Return the scheduler's quota tree, with what the view says is charged in it."""
-    tree = Tree()
-    for name, spec in sorted(view.cohorts.items()):
-        quotas, share = quotas_of(spec.resource_groups), weight(spec.fair_sharing)
-        try:
-            tree.set_cohort(name, spec.parent_name, quotas, share)
-        except CohortCycleError:
-            # As the scheduler takes it, which refuses nothing that is in the log.
-            tree.set_cohort(name, "", quotas, share)
-    for name, queue in sorted(view.cluster_queues.items()):
-        if queue.spec is not None:
-            spec_ = queue.spec
-            node = tree.set_cluster_queue(
-                name, spec_.cohort_name, quotas_of(spec_.resource_groups), weight(spec_.fair_sharing)
-            )
-            tree.add(node, queue.reservation)
-    return tree
 
 
 class QuotaTree:

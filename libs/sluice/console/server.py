@@ -9,12 +9,15 @@ import msgspec
 import structlog
 from aiohttp import web
 
+from sluice import __version__
 from sluice.log.errors import EventLogError
+from sluice.readmodel.metrics import CellMetrics
 from sluice.readmodel.objects import UnknownKindError
 from sluice.readmodel.selector import SelectorError
 from sluice.replay.source.moments import MomentError
 from sluice.replay.source.source import LogFileError
 from sluice.replay.source.time_travel import RangeError
+from sluice.telemetry.http import prometheus
 
 from . import answers, openapi, stream
 from .access import Access, User, check_write
@@ -70,6 +73,14 @@ def application(
         upto = await cell.ask(0, lambda world: world.seq)
         return web.json_response({"upto": upto, "lag": cell.lag})
 
+    async def metrics(request: web.Request) -> web.StreamResponse:
+        access.user(request)
+        kueue_names = request.query.get("names") == "kueue"
+        found = await cell.ask(
+            0, lambda world: prometheus(CellMetrics(lambda: world, __version__, kueue_names=kueue_names))
+        )
+        return web.Response(body=found.body, headers={"Content-Type": found.kind})
+
     async def unknown(request: web.Request) -> web.StreamResponse:
         raise NotFoundError("address", request.path[:200])
 
@@ -82,6 +93,7 @@ def application(
     app.router.add_get(f"{PREFIX}/openapi.json", described)
     app.router.add_get(f"{PREFIX}/stream", streamed)
     app.router.add_get("/healthz", healthy)
+    app.router.add_get("/metrics", metrics)
     app.router.add_route("*", "/api/{rest:.*}", unknown)
     app.router.add_get("/static/{path:.+}", static_file)
     app.router.add_get("/{page:.*}", page)

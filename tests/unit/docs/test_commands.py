@@ -5,7 +5,7 @@ import pytest
 
 from sluice.cli.main import cli
 
-from . import rights_page
+from . import metrics_page, rights_page
 from .cli_page import PAGE, page
 from .pages import PAGES, Command, commands
 
@@ -54,3 +54,7 @@ def test_the_page_of_commands_is_current() -> None:
 def test_the_page_of_rights_is_current() -> None:
     """docs/rights.md is what the roles say."""
     assert rights_page.PAGE.read_text() == rights_page.page(), "run: python -m tests.unit.docs.rights_page"
+
+
+def test_the_page_of_metrics_is_of_what_there_is():
+    assert metrics_page.PAGE.read_text() == metrics_page.page(), "run: make docs"

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from sluice.api.features import RECOMPUTE_ASSIGNMENT_UPON_PREEMPTION_TARGETS_OVERLAP, enabled
-from sluice.core.flavors.assignment import Mode, pending_flavors
+from sluice.core.flavors.assignment import Mode
 from sluice.core.preemption.targets import get_targets
 from sluice.core.queueing.overcommit import Overcommit, came_later, keep_waiting
 from sluice.core.queueing.pending_queue import CohortQueues, EquivalenceClass, Preemptor
@@ -19,10 +19,10 @@ from sluice.core.world.preemption_rules import waits_for_checks
 from sluice.core.world.reservations import Trial, without
 from sluice.core.world.variants import MAY_PREEMPT, Standing, is_gated, siblings, standing, waits_on_for
 from sluice.core.world.workload import Workload
-from sluice.core.world.workload_slices import successor
 from sluice.events.base import PodSetAssignment, WorkloadKey
 
-from .entry import Entry, Outcome, Part, Proposal
+from .entry import Entry, Outcome, Part
+from .growths import kept_for_growths, stops_fewer
 from .nomination import propose
 from .withheld_quota import WithheldQuota
 
@@ -175,12 +175,12 @@ class Admission:
             return
         planned = entry.proposal
         if planned.mode is Mode.NO_FIT:
-            _set_aside(entry, planned.assignment.no_fit_reason or texts.PENDING_EVALUATION)
+            entry.set_aside(planned.assignment.no_fit_reason or texts.PENDING_EVALUATION)
             return
         if planned.mode is Mode.PREEMPT:
             if not planned.targets:
                 self.withheld.withhold(entry)
-                _set_aside(entry, texts.WAITING_FOR_QUOTA)
+                entry.set_aside(texts.WAITING_FOR_QUOTA)
                 return
             if is_gated(entry.workload) and not waits_on_for(entry.workload, planned.preempted):
                 self._block(entry)
@@ -206,15 +206,7 @@ class Admission:
         (WS6), and the job, or others beside it, would be stopped for more than is needed (decision 0023).
         """
         planned = entry.proposal
-        growths = [
-            (growth.peers.waiting, growth.peers.queue.node)
-            for victim in planned.preempted
-            if (growth := successor(self._world, victim.key)) is not None
-            and growth is not entry.workload
-            and growth.peers is not None
-            and growth.peers.waiting is not None
-            and self.overcommit.holds(growth.peers.waiting)
-        ]
+        growths = kept_for_growths(self._world, self.overcommit, entry)
         if not growths:
             return False
         for growth, _ in growths:
@@ -222,11 +214,7 @@ class Admission:
         propose(self._world, entry)
         self.reconcile(entry)
         found = entry.proposal
-        if found.mode is Mode.FIT:
-            better = self.is_free(entry)
-        else:
-            better = bool(found.targets) and _to_be_told(found) < _to_be_told(planned)
-        if better:
+        if self.is_free(entry) if found.mode is Mode.FIT else stops_fewer(found, planned):
             self.overtaken = [growth for growth, _ in growths]
             return True
         entry.proposal = planned
@@ -247,11 +235,11 @@ class Admission:
             if waits_for_checks(self._world, entry.cq.spec, pod_sets):
                 if self._world.circles.given_up(actor(entry.workload)) >= IN_VAIN:
                     planned.circling = True
-                    _set_aside(entry, texts.WAITING_FOR_QUOTA)
+                    entry.set_aside(texts.WAITING_FOR_QUOTA)
                 elif self._is_issuable(entry):
                     self._promise(entry, pod_sets)
                 else:
-                    _set_aside(entry, texts.WAITING_FOR_QUOTA)
+                    entry.set_aside(texts.WAITING_FOR_QUOTA)
                 return
             self._wait_for(entry, planned.preempted)
             why, count = planned.assignment.message, len(planned.targets)
@@ -504,21 +492,6 @@ class Admission:
         return overcommit.fit_now(entry.cq.node, entry.proposal.usage, gone, may_borrow=may)
 
 
-def _to_be_told(planned: Proposal) -> set[WorkloadKey]:
-    """Return whom it would preempt but for those that leave already; of fewer, `<` is true."""
-    return {victim.key for victim in planned.preempted if victim.evicted_at is None}
-
-
 def _shared(workload: Workload) -> WorkloadKey | None:
     """Return what names those beside whom it gets quota: its parent, or the slice that it is to replace."""
     return workload.record.parent or workload.record.replaces
-
-
-def _set_aside(entry: Entry, reason: str) -> None:
-    planned = entry.proposal
-    tree = entry.queue.tree
-    # A blocker that reserves takes part in every cycle, but need not search again each time.
-    over = tree is not None and not tree.dirty and tree.is_searched(entry.peers)
-    outcome = Outcome.SCANNING if pending_flavors(planned.assignment.scan) and not over else Outcome.PARKED
-    message = planned.assignment.message
-    entry.finish(outcome, reason, f"{message}{texts.CIRCLE}" if planned.circling else message)

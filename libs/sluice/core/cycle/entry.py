@@ -6,11 +6,11 @@ from typing import Final
 
 from sluice.api.features import PRIORITIZE_PREEMPTOR_WORKLOADS, PRIORITY_SORTING_WITHIN_COHORT, enabled
 from sluice.api.kueue import ConfigurationSpec
-from sluice.core.flavors.assignment import Assignment, Mode
+from sluice.core.flavors.assignment import Assignment, Mode, pending_flavors
 from sluice.core.preemption.targets import IN_COHORT_RECLAIM_WHILE_BORROWING, Target
 from sluice.core.queueing.pending_queue import EquivalenceClass, PendingQueue
 from sluice.core.quota.tree import FlavorResource
-from sluice.core.workload.pending_reasons import PENDING_EVALUATION
+from sluice.core.workload.pending_reasons import CIRCLE, PENDING_EVALUATION
 from sluice.core.world.model import ClusterQueue
 from sluice.core.world.queue_order import queue_order_timestamp
 from sluice.core.world.workload import Workload
@@ -180,6 +180,16 @@ class Entry:
         """As `finish`, of a variant that a sibling bars."""
         self.finish(outcome, PENDING_EVALUATION, why)
         self.barred = True
+
+    def set_aside(self, reason: str) -> None:
+        """It cannot be admitted as things are; the search for a flavor goes on if there are more to try."""
+        planned, tree = self.proposal, self.queue.tree
+        # A blocker that reserves takes part in every cycle, but need not search again each time.
+        over = tree is not None and not tree.dirty and tree.is_searched(self.peers)
+        more = pending_flavors(planned.assignment.scan) and not over
+        message = planned.assignment.message
+        message = f"{message}{CIRCLE}" if planned.circling else message
+        self.finish(Outcome.SCANNING if more else Outcome.PARKED, reason, message)
 
 
 class Part(IntEnum):

@@ -449,8 +449,9 @@ class QueueManager:
         name = queue.name
         waits = reserves = False
         withheld_for = None
-        if queue.stopped and queue.waiting:
-            # It serves nobody, for as long as that may last: nothing is kept for those that wait.
+        if queue.waiting and (queue.stopped or not queue.holding()):
+            # Others come first, or it serves nobody, for as long as that may last: nothing is kept for those
+            # that wait, and what they waited for may be for others by then.
             for one in list(queue.waiting.values()):
                 self.stop_waiting(one.workload)
             return
@@ -460,7 +461,7 @@ class QueueManager:
                 self.wake(queue)  # nothing is withheld for those that it does not serve
         else:
             has_parked = bool(queue.parked.items)
-            waits = bool(queue.waiting) and (not queue.strict or bool(queue.holding()))
+            waits = bool(queue.waiting)
             ready = bool(queue.active.items) or bool(queue.due)
             if queue.strict:
                 if waits:
@@ -468,11 +469,6 @@ class QueueManager:
                 elif (blocker := queue.blocker()) is not None:
                     reserves, ready = blocker.reserves, False
                     withheld_for = blocker if reserves else None
-            if queue.strict and queue.waiting and not waits:
-                # Others come first, so nothing is kept for it, and what it waited for may be theirs by then.
-                for one in list(queue.waiting.values()):
-                    self.stop_waiting(one.workload)
-                return
         if queue.withheld_for is not withheld_for:
             before, queue.withheld_for = queue.withheld_for, withheld_for
             if before is not None:

@@ -38,13 +38,22 @@ MIGRATED = "sluice_migrations_total"
 MIGRATION_LOST = "sluice_migration_lost_seconds_total"
 QUOTA_WAIT = "sluice_quota_reserved_wait_time_seconds"
 CHECKS_WAIT = "sluice_admission_checks_wait_time_seconds"
+ADMISSION_WAIT = "sluice_admission_wait_time_seconds"
+READY_WAIT = "sluice_admitted_until_ready_wait_time_seconds"
+EXECUTION = "sluice_execution_time_seconds"
+QUOTA_RESERVED = "sluice_quota_reserved_workloads_total"
+PREEMPTED = "sluice_preempted_workloads_total"
+FINISHED = "sluice_finished_workloads_total"
 
 WAIT_BOUNDS_S = (1, 2, 5, 10, 20, 40, 80, 160, 320, 640, 1280, 2560, 5120, 10240)
-"""Upper bounds of the histograms of waiting times."""
+"""Upper bounds of the histograms of times."""
 
-_WAITS = {
+_TIMES = {
     QUOTA_WAIT: "from the creation of a workload, or from when it was requeued, to its quota",
     CHECKS_WAIT: "from the quota of a workload to its admission, with admission checks in between",
+    ADMISSION_WAIT: "from the creation of a job, or from when it was requeued, to its admission",
+    READY_WAIT: "from the admission of a job until its pods were ready",
+    EXECUTION: "that jobs which are over had run, all their attempts together",
 }
 
 TOTALS: Mapping[str, Total] = {
@@ -67,6 +76,12 @@ TOTALS: Mapping[str, Total] = {
     ),
     ADMITTED: Total("Admissions; of a job with variants, one for each time that it was started"),
     EVICTED: Total("Evictions, of a job with variants once", ("cluster_queue", "reason")),
+    QUOTA_RESERVED: Total("Reservations of quota; those of variants are not counted"),
+    PREEMPTED: Total(
+        "Workloads preempted, by the queue of who preempted them, and by the rule",
+        ("preempting_cluster_queue", "reason"),
+    ),
+    FINISHED: Total("Jobs that are over; `result` is Succeeded or Failed", ("cluster_queue", "result")),
     VARIANTS_ADMITTED: Total("Admissions of variants", ("cluster_queue", "variant")),
     VARIANTS_EVICTED: Total("Evictions of variants", ("cluster_queue", "variant", "reason")),
     VARIANTS_SWITCHED: Total(
@@ -80,13 +95,13 @@ TOTALS: Mapping[str, Total] = {
         per_unit=10**6,
     ),
     **{
-        f"{name}_bucket": Total(f"How many waited at most `le` seconds {text}", ("cluster_queue", "le"))
-        for name, text in _WAITS.items()
+        f"{name}_bucket": Total(f"How many times of at most `le` seconds {text}", ("cluster_queue", "le"))
+        for name, text in _TIMES.items()
     },
-    **{f"{name}_count": Total(f"How many waited {text}") for name, text in _WAITS.items()},
+    **{f"{name}_count": Total(f"How many times {text}") for name, text in _TIMES.items()},
     **{
         f"{name}_sum": Total(f"Sum of the times {text}", unit="s", per_unit=10**6)
-        for name, text in _WAITS.items()
+        for name, text in _TIMES.items()
     },
 }
 
@@ -131,4 +146,4 @@ def series(totals: Totals) -> Iterator[tuple[str, dict[str, str], float]]:
             yield key[0], dict(zip(metric.labels, key[1:], strict=True)), shown
 
 
-__all__ = ["TOTALS", "series"]
+__all__ = ["TOTALS", "WAIT_BOUNDS_S", "series"]

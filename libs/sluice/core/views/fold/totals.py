@@ -9,17 +9,21 @@ from sluice.core.views.records import LocalQueueView, WorkloadView
 from sluice.core.views.state import State
 from sluice.core.views.totals import (
     CONSTRAINED,
+    EXECUTION,
+    FINISHED,
+    PREEMPTED,
     SLICES_CREATED,
     SLICES_DELETED,
     SLICES_REPLACED,
     SLICES_RESIZED,
     SLICES_WAITED,
     count,
+    waited,
 )
 from sluice.core.world.inadmissible import constraints_in
 from sluice.events.base import Event, Micros
-from sluice.events.scheduler import PendingReasonChanged, WorkloadSliceReplaced, WorkloadsParked
-from sluice.events.slices import WorkloadCreated, WorkloadDeleted, WorkloadUpdated
+from sluice.events.scheduler import PendingReasonChanged, Preempted, WorkloadSliceReplaced, WorkloadsParked
+from sluice.events.slices import WorkloadCreated, WorkloadDeleted, WorkloadFinished, WorkloadUpdated
 
 from .variant_totals import VARIANT_TOTAL_FOLDS
 
@@ -63,6 +67,22 @@ def _verdict(state: State, event: PendingReasonChanged | WorkloadsParked, _at: M
                 count(state.totals, CONSTRAINED, queue_name(workload), constraint)
 
 
+def _preempted(state: State, event: Preempted, _at: Micros) -> None:
+    count(state.totals, PREEMPTED, event.preemptor_path.rpartition("/")[2], event.rule)
+
+
+def _finished(state: State, event: WorkloadFinished, at: Micros) -> None:
+    """Count a job that is over, once: not its slices that were replaced, and variants with their parent."""
+    workload = state.workloads.get(event.workload)
+    if workload is None or workload.finished_at is not None or event.reason == SLICE_REPLACED:
+        return
+    count(state.totals, FINISHED, queue_name(workload), event.reason or "Succeeded")
+    job = state.jobs.get(workload.record.job.key) if workload.record.job is not None else None
+    before = workload.ran_us if job is None else job.ran_us
+    now = 0 if workload.admitted_at is None else max(0, at - workload.admitted_at)
+    waited(state.totals, EXECUTION, queue_name(workload), before + now)
+
+
 def queue_name(workload: WorkloadView) -> str:
     """Return the cluster queue whose quota the workload has, or that it waits for; '' if there is none."""
     held = workload.cluster_queue
@@ -76,7 +96,9 @@ def _cluster_queue_of(local: LocalQueueView | None) -> str:
 TOTAL_FOLDS: dict[type[Event], Callable[[State, Any, Micros], None]] = {
     PendingReasonChanged: _verdict,
     WorkloadCreated: _created,
+    Preempted: _preempted,
     WorkloadDeleted: _deleted,
+    WorkloadFinished: _finished,
     WorkloadSliceReplaced: _replaced,
     WorkloadUpdated: _updated,
     WorkloadsParked: _verdict,

@@ -6,20 +6,25 @@ from typing import Any
 from sluice.core.views.records import WorkloadView
 from sluice.core.views.state import State
 from sluice.core.views.totals import (
+    ADMISSION_WAIT,
     ADMITTED,
     EVICTED,
     MIGRATED,
     MIGRATION_LOST,
+    READY_WAIT,
     VARIANTS_ADMITTED,
     VARIANTS_EVICTED,
     VARIANTS_SWITCHED,
     VARIANTS_UNGATED,
     count,
+    waited,
 )
+from sluice.core.workload.reasons import WAIT_FOR_START
 from sluice.events import scheduler, slices, variants
 from sluice.events.base import Event, Micros, PodSetAssignment
 
 from .common import goes_on
+from .waits import waiting_since
 
 
 def _admitted(state: State, event: scheduler.Admitted, _at: Micros) -> None:
@@ -43,10 +48,11 @@ def _evicted(state: State, event: scheduler.Evicted, _at: Micros) -> None:
         count(state.totals, VARIANTS_EVICTED, workload.cluster_queue_name, workload.variant, event.reason)
 
 
-def _parent_admitted(state: State, event: variants.ParentAdmitted, _at: Micros) -> None:
+def _parent_admitted(state: State, event: variants.ParentAdmitted, at: Micros) -> None:
     count(state.totals, ADMITTED, event.cluster_queue)
     parent = state.workloads.get(event.workload)
     if parent is not None:
+        waited(state.totals, ADMISSION_WAIT, event.cluster_queue, at - waiting_since(parent))
         _moved(state, parent, event.pod_sets, event.cluster_queue)
 
 
@@ -67,7 +73,12 @@ def _parent_evicted(state: State, event: variants.ParentEvicted, _at: Micros) ->
 
 def _ready(state: State, event: slices.WorkloadPodsReady, at: Micros) -> None:
     workload = state.workloads.get(event.workload)
-    if workload is None or not event.ready or not workload.migrations:
+    if workload is None or not event.ready:
+        return
+    ready = workload.conditions.get("PodsReady")
+    if workload.admitted_at is not None and (ready is None or ready.reason == WAIT_FOR_START):
+        waited(state.totals, READY_WAIT, workload.cluster_queue_name, at - workload.admitted_at)
+    if not workload.migrations:
         return
     last = workload.migrations[-1]
     if last.ready_at is None and last.is_move:

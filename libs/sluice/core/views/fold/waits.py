@@ -3,7 +3,7 @@
 from sluice.core.timing import MICROS_PER_S
 from sluice.core.views.records import WorkloadView
 from sluice.core.views.state import State
-from sluice.core.views.totals import CHECKS_WAIT, QUOTA_WAIT, waited
+from sluice.core.views.totals import ADMISSION_WAIT, CHECKS_WAIT, QUOTA_RESERVED, QUOTA_WAIT, count, waited
 from sluice.events.base import Micros
 from sluice.events.scheduler import Admitted, QuotaReserved
 
@@ -13,20 +13,27 @@ def reserved(state: State, event: QuotaReserved, at: Micros) -> None:
     workload = state.workloads.get(event.workload)
     if workload is None or workload.record.parent is not None:
         return
+    count(state.totals, QUOTA_RESERVED, event.cluster_queue)
+    waited(state.totals, QUOTA_WAIT, event.cluster_queue, at - waiting_since(workload))
+
+
+def waiting_since(workload: WorkloadView) -> Micros:
+    """Return since when a workload without quota has waited: its creation, or when it was requeued."""
     requeued = workload.conditions.get("Requeued")
     since = requeued.since if requeued is not None and requeued.status else workload.record.created_at
     # What has run through variants was not requeued itself.
-    since = max(since, workload.unadmitted_at or 0)
-    waited(state.totals, QUOTA_WAIT, event.cluster_queue, at - since)
+    return max(since, workload.unadmitted_at or 0)
 
 
 def admitted(state: State, event: Admitted, at: Micros) -> None:
-    """Count the wait for checks; what has none is admitted with its quota."""
+    """Count the wait for checks, which is none where there are none, and the wait in all."""
     workload = state.workloads.get(event.workload)
     if workload is None or workload.cluster_queue is None or workload.reserved_at is None:
         return
     if workload.check_attempt:
         waited(state.totals, CHECKS_WAIT, workload.cluster_queue.name, at - workload.reserved_at)
+    if workload.record.parent is None:
+        waited(state.totals, ADMISSION_WAIT, workload.cluster_queue.name, at - waiting_since(workload))
 
 
 def ran(state: State, workload: WorkloadView, at: Micros) -> None:

@@ -726,7 +726,7 @@ def test_what_a_preemptor_of_a_strict_queue_waited_for_is_not_promised_twice() -
 def test_nothing_is_kept_in_a_queue_that_admits_nobody(strategy: str, overtaken: bool) -> None:
     """Its check has lost its controller: nobody knows for how long, and others have use for the quota."""
     cell = Cell()
-    checks = {"admissionChecksStrategy": {"admissionChecks": [{"name": "slow"}]}}
+    checks: dict[str, Any] = {"admissionChecksStrategy": {"admissionChecks": [{"name": "slow"}]}}
     cell.configure("AdmissionCheck", "slow", {"controllerName": "x"})
     cell.put(AdmissionCheckStatusChanged(cause=0, check="slow", active=True, reason="Active", message=""))
     cell.queue("a", cpu=4, cohort="c", preemption=RECLAIMS, queueingStrategy=strategy, **checks)

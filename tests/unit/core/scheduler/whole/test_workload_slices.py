@@ -629,4 +629,3 @@ def test_who_leaves_for_a_growth_goes_for_who_may_stop_its_job() -> None:
     cell.stopped("low")
     events = cell.settle()
     assert (admitted(events), evicted(events)) == (["mine"], [])
-

@@ -1,0 +1,76 @@
+"""Writes docs/metrics.md: what a cell says to Prometheus.
+
+python -m tests.unit.docs.metrics_page
+"""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from sluice.core.views.totals import TOTALS, WAIT_BOUNDS_S
+from sluice.readmodel.metrics import COUNTERS_OF_KUEUE, GAUGES, PREFIX
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "metrics.md"
+
+HEAD = """# Metrics
+
+Written by `make docs`, of the lists in `libs/sluice/readmodel/metrics.py` and
+`libs/sluice/core/views/totals.py`.
+
+The console serves these numbers for Prometheus at `/metrics`, beside its pages; so does the api
+service, with `API_HTTP=:9400` (`host:port`). They are worked out of the log: every replica has the
+same, and neither a restart nor a snapshot loses anything. So take the maximum over replicas, not the
+sum. All are of the message `sluice_folded_upto`.
+
+```yaml
+scrape_configs:
+- job_name: sluice
+  static_configs: [{targets: ["127.0.0.1:8400"]}]      # the line `Console:` of `sluice up`
+```
+
+**Names of Kueue.** Where Kueue has such a metric, ours has its name with `sluice_` instead of `kueue_`,
+and its labels. With `/metrics?names=kueue` (console; in Prometheus `params: {names: [kueue]}`) or
+`API_KUEUE_NAMES=true` those marked K are there under Kueue's names, too, so that dashboards made for
+Kueue go on.
+
+**Amounts** are in base units: cores, bytes, devices. **Series** are bounded by queues, flavors, checks
+and reasons: no label names a job.
+
+## How things are
+
+"""
+
+MIDDLE = """
+## What has been counted since the log began
+
+Histograms have the buckets `le` of {bounds} seconds.
+"""
+
+
+def _table(rows: Iterable[tuple[str, Iterable[str], str, bool]]) -> Iterator[str]:
+    yield "| metric | labels | what | Kueue |"
+    yield "|---|---|---|---|"
+    for name, labels, text, kueue in rows:
+        shown = ", ".join(f"`{label}`" for label in labels)
+        yield f"| `{name}` | {shown} | {text} | {'K' if kueue else ''} |"
+
+
+def _counted() -> Iterator[tuple[str, Iterable[str], str, bool]]:
+    for name, total in sorted(TOTALS.items()):
+        base = name.removesuffix("_bucket")
+        if base != name:
+            text = total.text.replace("How many times of at most `le` seconds ", "Histogram of times ")
+            yield base, ("cluster_queue",), text, base in COUNTERS_OF_KUEUE
+        elif f"{name.removesuffix('_count').removesuffix('_sum')}_bucket" not in TOTALS:
+            yield name, total.labels, total.text, name in COUNTERS_OF_KUEUE
+
+
+def page() -> str:
+    """Return the page."""
+    gauges = ((PREFIX + name, of.labels, of.text, of.kueue) for name, of in GAUGES.items())
+    bounds = ", ".join(map(str, WAIT_BOUNDS_S))
+    lines = [HEAD, *_table(gauges), MIDDLE.format(bounds=bounds), *_table(_counted())]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())

@@ -1,0 +1,160 @@
+"""Metrics: what they count is what stands in the log, whoever folds it, and from wherever."""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from sluice.core.views.totals import TOTALS
+from sluice.events.codec import decode_commit
+from sluice.events.scheduler import Preempted, QuotaReserved
+from sluice.events.slices import WorkloadFinished
+from sluice.log.contract import Entry
+from sluice.protocol.subjects import COMMITS
+from sluice.readmodel import snapshot
+from sluice.readmodel.metrics import COUNTERS_OF_KUEUE, GAUGES, CellMetrics, gauges
+from sluice.readmodel.objects import keys, render
+from sluice.readmodel.world import World
+from sluice.telemetry.http import prometheus
+from tests.bench.recorded import Recorder
+from tests.bench.scenario import BASELINE
+from tests.simulation.run import Run, quiet
+
+Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+
+
+@pytest.fixture(scope="module")
+def entries() -> list[Entry]:
+    found: list[Entry] = []
+    Recorder(found.append, BASELINE).play(1500)
+    return found
+
+
+@pytest.fixture(scope="module")
+def racing() -> list[Entry]:
+    """A simulated history with variants, checks, slices and deletions, written as JetStream holds it."""
+    quiet()
+    seed = next(
+        seed for seed in range(100, 200) if (run := Run(seed, 900)) and run.play() and run.cell.log.encoded
+    )
+    run = Run(seed, 900)
+    run.play()
+    return run.cell.log.entries
+
+
+def folded(entries: list[Entry]) -> World:
+    world = World()
+    world.fold(entries)
+    return world
+
+
+def page(world: World, **options: Any) -> Samples:
+    """Return what Prometheus reads of the page."""
+    text = prometheus(CellMetrics(lambda: world, "1", **options)).body.decode()
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def of(samples: Samples, name: str) -> float:
+    return sum(value for (sample, _), value in samples.items() if sample == name)
+
+
+def events_of(entries: list[Entry]) -> list[Any]:
+    return [
+        event
+        for entry in entries
+        if entry.suffix in COMMITS
+        for step in decode_commit(entry.payload, entry.suffix, entry.seq).steps
+        for event in step.events
+    ]
+
+
+@pytest.mark.parametrize("part", [0.2, 0.5, 0.9])
+@pytest.mark.parametrize("log", ["entries", "racing"])
+def test_a_replica_that_begins_with_a_snapshot_has_the_same(
+    log: str, part: float, request: pytest.FixtureRequest
+) -> None:
+    every = request.getfixturevalue(log)
+    cut = int(len(every) * part)
+    begun = folded(every[:cut])
+    again = snapshot.load(snapshot.dump(begun), begun.seq, begun.at)
+    again.fold(every[cut:])
+    assert page(again) == page(folded(every))
+
+
+def test_counters_count_what_stands_in_the_log(entries: list[Entry]) -> None:
+    samples, events = page(folded(entries)), events_of(entries)
+    preempted = Counter(
+        (each.preemptor_path.rpartition("/")[2], each.rule) for each in events if isinstance(each, Preempted)
+    )
+    assert {
+        (dict(labels)["preempting_cluster_queue"], dict(labels)["reason"]): value
+        for (name, labels), value in samples.items()
+        if name == "sluice_preempted_workloads_total"
+    } == preempted
+    assert preempted
+    reserved = sum(isinstance(each, QuotaReserved) for each in events)
+    assert of(samples, "sluice_quota_reserved_workloads_total") == reserved > 0
+    assert of(samples, "sluice_quota_reserved_wait_time_seconds_count") == reserved
+    finished = sum(isinstance(each, WorkloadFinished) for each in events)
+    assert of(samples, "sluice_finished_workloads_total") == finished > 0
+    assert of(samples, "sluice_execution_time_seconds_count") == finished
+
+
+@pytest.mark.parametrize("log", ["entries", "racing"])
+def test_gauges_say_what_objects_say(log: str, request: pytest.FixtureRequest) -> None:
+    """At every tenth of the log: counts and usage of each queue are those of its status."""
+    every = request.getfixturevalue(log)
+    world, done = World(), 0
+    for tenth in range(1, 11):
+        end = len(every) * tenth // 10
+        world.fold(every[done:end])
+        done = end
+        found = {(name, labels): number for name, labels, number in gauges(world)}
+        for name in keys(world, "ClusterQueue"):
+            shown = render(world, "ClusterQueue", name)
+            assert shown is not None
+            status = shown["status"]
+            assert found["reserving_active_workloads", (name,)] == status["reservingWorkloads"]
+            assert found["admitted_active_workloads", (name,)] == status["admittedWorkloads"]
+            for flavor in status["flavorsUsage"]:
+                for each in flavor["resources"]:
+                    if each["name"] == "cpu":
+                        cohort = shown["spec"].get("cohortName", "")
+                        used = found["cluster_queue_resource_usage", (cohort, name, flavor["name"], "cpu")]
+                        assert used == _cores(each["total"])
+
+
+def _cores(text: str) -> float:
+    return float(text.removesuffix("m")) / 1000 if text.endswith("m") else float(text)
+
+
+def test_series_are_bounded(racing: list[Entry]) -> None:
+    """No label names a job or a workload, so jobs that come and go leave no series behind."""
+    names = {
+        each.workload.name for each in events_of(racing) if hasattr(getattr(each, "workload", None), "name")
+    }
+    for _, labels in page(folded(racing), kueue_names=True):
+        assert not names.intersection(value for _, value in labels)
+
+
+def test_names_of_kueue_are_there_on_request(entries: list[Entry]) -> None:
+    world = folded(entries)
+    plain, both = page(world), page(world, kueue_names=True)
+    assert not any(name.startswith("kueue_") for name, _ in plain)
+    renamed = {
+        (name.removeprefix("kueue_"), labels): value
+        for (name, labels), value in both.items()
+        if name.startswith("kueue_")
+    }
+    assert renamed
+    assert all(plain[f"sluice_{name}", labels] == value for (name, labels), value in renamed.items())
+    wanted = {name for name, gauge in GAUGES.items() if gauge.kueue}
+    assert wanted >= {"pending_workloads", "cluster_queue_resource_usage", "cohort_weighted_share"}
+    assert {name.removesuffix("_total") for name in COUNTERS_OF_KUEUE} <= {
+        name.removesuffix("_bucket").removesuffix("_total") for name in TOTALS
+    }

@@ -449,7 +449,7 @@ class QueueManager:
         name = queue.name
         waits = reserves = False
         withheld_for = None
-        if queue.waiting and (queue.stopped or not queue.holding()):
+        if queue.waiting and (queue.stopped or (queue.strict and not queue.holding())):
             # Others come first, or it serves nobody, for as long as that may last: nothing is kept for those
             # that wait, and what they waited for may be for others by then.
             for one in list(queue.waiting.values()):

@@ -183,6 +183,26 @@ def test_a_service_that_dies_is_started_again(home):
     assert said.returncode == 0, said.stderr
 
 
+@pytest.mark.parametrize("label", ["scheduler", "api"])
+def test_a_process_that_is_stopped_is_shown_as_such(home, label):
+    """It is there, and does nothing: its service is down, and what lets it go on is said."""
+    told = json.loads(command(home, "status", "-o", "json").stdout)
+    assert {row["state"] for row in told["processes"]} == {"running"}
+    pid = next(row["pid"] for row in told["processes"] if row["label"] == label)
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        said = command(home, "status")
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert said.returncode == (4 if label == "api" else 1)
+    rows = [line.split() for line in said.stdout.splitlines()]
+    assert [label, "down"] in rows
+    assert next(row for row in rows if row[:2] == [label, str(pid)])[2] == "stopped"
+    assert f"{label} does not answer: process {pid} is stopped; `kill -CONT {pid}`" in said.stdout
+    assert ("log not known" in said.stdout) is (label == "api")
+    wait_until(lambda: command(home, "status").returncode == 0)
+
+
 def test_down_leaves_nothing_running_and_up_goes_on(tmp_path):
     """After `down` no process is left; the next `up` has the jobs again, and TERM ends it in order."""
     assert command(tmp_path, "up", "-d", "--agents", "0").returncode == 0

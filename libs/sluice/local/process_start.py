@@ -9,7 +9,7 @@ from collections.abc import Collection
 
 import psutil
 
-__all__ = ["KILL_S", "end_all", "same_process", "start_time"]
+__all__ = ["ENDED", "KILL_S", "STOPPED", "end_all", "same_process", "start_time", "state_of"]
 
 SAME_START_S = 0.5
 """Start times of one process, read twice, differ by rounding only."""
@@ -24,6 +24,20 @@ def start_time(pid: int) -> float:
         return float(psutil.Process(pid).create_time())
     except psutil.Error:
         return 0.0
+
+
+RUNNING, STOPPED, ENDED = "running", "stopped", "ended"
+
+
+def state_of(pid: int) -> str:
+    """Return `running`, `stopped` (by SIGSTOP or a debugger, so that it does nothing) or `ended`."""
+    try:
+        found = psutil.Process(pid).status() if pid else psutil.STATUS_DEAD
+    except psutil.Error:
+        return ENDED
+    if found in (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP):
+        return STOPPED
+    return ENDED if found in (psutil.STATUS_DEAD, psutil.STATUS_ZOMBIE) else RUNNING
 
 
 def same_process(pid: int, started: float) -> psutil.Process | None:

@@ -11,6 +11,7 @@ import msgspec
 from sluice.api.errors import UNREADABLE
 from sluice.cli.cell.client import Api, find_target, run
 from sluice.cli.cell.services import services
+from sluice.cli.kit.columns import is_active, name
 from sluice.cli.kit.durations import human
 from sluice.cli.kit.errors import EXIT_UNAVAILABLE, CliError
 from sluice.cli.kit.output import to_json
@@ -19,6 +20,8 @@ from sluice.cli.kit.settings import Settings
 from sluice.cli.kit.table import Column, one_line, render
 from sluice.cli.kit.terminal import echo
 from sluice.local.cell_directory import find
+from sluice.local.process_start import STOPPED, state_of
+from sluice.protocol.query import ListRequest
 
 from .supervisor import SERVICES, tail
 
@@ -31,7 +34,8 @@ Row = dict[str, Any]
 def status(ctx: click.Context, output: str) -> None:
     """Show how the cell is: services with their role and place in the log, agents, processes.
 
-    A service of which no replica answers is `down`; of a cell on this machine, the process's log says why.
+    A service of which no replica answers is `down`. Of a cell on this machine it is told why: its process
+    has ended, or is stopped, or what its log says last. Admission checks without a controller are named.
     Exits 4 when the server or the api service does not answer, 1 when a service has no leader.
     """
     target = find_target(ctx.find_object(Settings) or Settings())
@@ -39,7 +43,8 @@ def status(ctx: click.Context, output: str) -> None:
     async def work(api: Api) -> tuple[list[Row], Row, CliError | None]:
         found = await services(api)
         try:
-            return found, await api.status(), None
+            about = await api.status()
+            return found, {**about, "checksWithoutController": await _uncontrolled(api)}, None
         except CliError as error:
             return found, {}, error
 
@@ -47,7 +52,9 @@ def status(ctx: click.Context, output: str) -> None:
     local = _processes()
     found = with_absent(found)
     console = _console()
-    reasons = {name: why for name in leaderless(found) if (why := _why_not(name, local))}
+    silent = [str(row["service"]) for row in found if row.get("role") == "down"]
+    wanted = dict.fromkeys([*silent, *leaderless(found)])
+    reasons = {each: why for each in wanted if (why := _why_not(each, local))}
     if output == "json":
         shown = {"url": target.shown, **about, "services": found, "processes": local, "reasons": reasons}
         echo(to_json(shown | ({"console": console} if console else {})))
@@ -55,8 +62,8 @@ def status(ctx: click.Context, output: str) -> None:
         echo("\n".join(_lines(target.shown, target.cell, found, about, local)))
         if console:
             echo(f"\nConsole: {console}")
-        for name, why in reasons.items():
-            echo(f"\n{name} cannot go on: {why}")
+        for service, why in reasons.items():
+            echo(f"\n{service} {why}")
     if failure is not None:
         raise CliError(failure.message, hint=failure.hint, exit_code=EXIT_UNAVAILABLE)
     if missing := leaderless(found):
@@ -71,9 +78,9 @@ def with_absent(found: list[Row]) -> list[Row]:
     if not found:
         return []
     answering = {row["service"] for row in found}
-    absent = [name for each in SERVICES if (name := each.replace("_", "-")) not in answering]
+    absent = [service for each in SERVICES if (service := each.replace("_", "-")) not in answering]
     return sorted(
-        [*found, *({"service": name, "role": "down"} for name in absent)], key=lambda r: r["service"]
+        [*found, *({"service": service, "role": "down"} for service in absent)], key=lambda r: r["service"]
     )
 
 
@@ -90,7 +97,8 @@ def _lines(url: str, cell: str, found: list[Row], about: Row, local: list[Row]) 
     seq, end = about.get("seq", 0), about.get("end", 0)
     counts = about.get("counts", {})
     jobs = f", {counts.get('jobs', 0)} jobs, {about.get('rejected', 0)} messages rejected" if counts else ""
-    lines = [f"Cell {cell!r} at {url}: log at {end or seq}{jobs}", ""]
+    log = f"log at {end or seq}{jobs}" if about else "log not known, as the api service does not answer"
+    lines = [f"Cell {cell!r} at {url}: {log}", ""]
     columns = [
         Column[Row]("SERVICE", lambda row: str(row["service"])),
         Column[Row]("ROLE", lambda row: str(row.get("role", ""))),
@@ -106,11 +114,15 @@ def _lines(url: str, cell: str, found: list[Row], about: Row, local: list[Row]) 
         f"{row['service']}: {_retention(row)}" for row in found if "archived" in row or row.get("error")
     ]
     agents = about.get("agents", [])
-    lines += ["", *(render(agents, BY_KIND["Agent"].columns) if agents else ["No agent has been seen."])]
+    nobody = "No agent has been seen." if about else "Which agents there are is not known."
+    lines += ["", *(render(agents, BY_KIND["Agent"].columns) if agents else [nobody])]
+    if unheard := about.get("checksWithoutController", []):
+        lines += ["", f"Admission checks without a controller: {', '.join(unheard)} (sluice check list)"]
     if local:
         processes = [
             Column[Row]("PROCESS", lambda row: row["label"]),
             Column[Row]("PID", lambda row: str(row["pid"]), right=True),
+            Column[Row]("STATE", lambda row: str(row["state"])),
             Column[Row]("RESTARTS", lambda row: str(row["restarts"]), right=True),
             Column[Row]("LOG", lambda row: row["log"]),
         ]
@@ -127,16 +139,29 @@ def _retention(row: Row) -> str:
     return f"log from {row['first']} on, archived up to {row['archived']}{base}{limit}"
 
 
+async def _uncontrolled(api: Api) -> list[str]:
+    """Return the admission checks that wait for a controller to appear."""
+    found = await api.list(ListRequest(kind="AdmissionCheck"))
+    return [name(check) for check in found.items if is_active(check) == "False"]
+
+
 def _why_not(service: str, local: list[Row]) -> str:
-    """Return what a service said when it last ended, "" if it did not or runs on another machine."""
+    """Return what keeps a service from answering, "" if nobody knows or it runs on another machine.
+
+    Its process is stopped or has ended, or what it said when it last ended.
+    """
     for row in local:
         if str(row["label"]).rstrip("-0123456789") != service:
             continue
+        if row["state"] == STOPPED:
+            return (
+                f"does not answer: process {row['pid']} is stopped; `kill -CONT {row['pid']}` lets it go on"
+            )
         for line in reversed(tail(Path(row["log"]), LINES).splitlines()):
             with contextlib.suppress(*UNREADABLE):
                 said = msgspec.json.decode(line, type=_Said)
                 if said.event == "cannot go on":
-                    return one_line(said.error, 400)
+                    return f"cannot go on: {one_line(said.error, 400)}"
     return ""
 
 
@@ -175,4 +200,4 @@ def _processes() -> list[Row]:
     }
     rows: list[Row] = [supervisor, server]
     rows += [{"label": p.label, "pid": p.pid, "restarts": p.restarts, "log": p.log} for p in state.processes]
-    return rows
+    return [{**row, "state": state_of(row["pid"])} for row in rows]

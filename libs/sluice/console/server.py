@@ -3,6 +3,7 @@
 import hashlib
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -14,10 +15,11 @@ from sluice.log.errors import EventLogError
 from sluice.readmodel.metrics import CellMetrics
 from sluice.readmodel.objects import UnknownKindError
 from sluice.readmodel.selector import SelectorError
+from sluice.readmodel.world import World
 from sluice.replay.source.moments import MomentError
 from sluice.replay.source.source import LogFileError
 from sluice.replay.source.time_travel import RangeError
-from sluice.telemetry.http import prometheus
+from sluice.telemetry.http import Page, prometheus
 
 from . import answers, openapi, stream
 from .access import Access, User, check_write
@@ -73,12 +75,17 @@ def application(
         upto = await cell.ask(0, lambda world: world.seq)
         return web.json_response({"upto": upto, "lag": cell.lag})
 
+    numbers = {names: CellMetrics(lambda: seen[0], __version__, kueue_names=names) for names in (False, True)}
+    seen: list[World] = []
+
+    def measured(world: World, *, kueue_names: bool) -> Page:
+        seen[:] = [world]
+        return prometheus(numbers[kueue_names])
+
     async def metrics(request: web.Request) -> web.StreamResponse:
         access.user(request)
-        kueue_names = request.query.get("names") == "kueue"
-        found = await cell.ask(
-            0, lambda world: prometheus(CellMetrics(lambda: world, __version__, kueue_names=kueue_names))
-        )
+        asked = partial(measured, kueue_names=request.query.get("names") == "kueue")
+        found = await cell.ask(0, asked)
         return web.Response(body=found.body, headers={"Content-Type": found.kind})
 
     async def unknown(request: web.Request) -> web.StreamResponse:

@@ -158,3 +158,27 @@ def test_names_of_kueue_are_there_on_request(entries: list[Entry]) -> None:
     assert {name.removesuffix("_total") for name in COUNTERS_OF_KUEUE} <= {
         name.removesuffix("_bucket").removesuffix("_total") for name in TOTALS
     }
+
+
+def test_a_page_costs_a_twentieth_of_the_time_at_most(entries: list[Entry]) -> None:
+    """However often it is asked for: what took a second is told for twenty, of the message that it says."""
+    world, now = World(), [0.0]
+
+    def clock() -> float:
+        now[0] += 1.0  # which is how long it takes, as the clock is looked at before and after
+        return now[0]
+
+    numbers = CellMetrics(lambda: world, "1", clock=clock)
+
+    def told() -> float:
+        families = {family.name: family for family in numbers.collect()}
+        return float(families["sluice_folded_upto"].samples[0].value)
+
+    world.fold(entries[:50])
+    assert told() == world.seq  # worked out from 1 to 2
+    world.fold(entries[50:60])
+    before = told()
+    assert before < world.seq
+    while now[0] < 21:
+        assert told() == before
+    assert told() == world.seq

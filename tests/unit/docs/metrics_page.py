@@ -19,9 +19,8 @@ Written by `make docs`, of the lists in `libs/sluice/readmodel/metrics.py` and
 The console serves these numbers for Prometheus at `/metrics`, beside its pages; so does the api
 service, with `API_HTTP=:9400` (`host:port`). They are worked out of the log: every replica has the
 same, and neither a restart nor a snapshot loses anything. So take the maximum over replicas, not the
-sum. All are of the
-message `sluice_folded_upto`, which may be some seconds old where tens of thousands wait: a page takes a twentieth of a
-processor at most, however often it is asked for.
+sum. All are of the message `sluice_folded_upto`, which may be some seconds old where tens of thousands
+wait: a page takes a twentieth of a processor at most, however often it is asked for.
 
 ```yaml
 scrape_configs:

@@ -6,6 +6,8 @@ python -m tests.unit.docs.metrics_page
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import yaml
+
 from sluice.core.views.totals import TOTALS, WAIT_BOUNDS_S
 from sluice.readmodel.metrics import COUNTERS_OF_KUEUE, GAUGES, PREFIX
 
@@ -47,6 +49,32 @@ Histograms have the buckets `le` of {bounds} seconds.
 """
 
 
+ALERTS = """
+## Alerts
+
+[deploy/prometheus/alerts.yaml](../deploy/prometheus/alerts.yaml) has rules for Prometheus
+(`rule_files`; the scrape job is called `sluice`), each with a page that says what to type.
+`alerts_test.yaml` beside it is for `promtool test rules`.
+
+| alert | severity | after | says |
+|---|---|---|---|
+"""
+
+
+def _alerts() -> Iterator[str]:
+    rules = yaml.safe_load((PAGE.parents[1] / "deploy/prometheus/alerts.yaml").read_text())
+    for rule in (rule for group in rules["groups"] for rule in group["rules"]):
+        name, severity = rule["alert"], rule["labels"]["severity"]
+        says = (
+            rule["annotations"]["summary"]
+            .replace("{{ $labels.", "<")
+            .replace(" }}", ">")
+            .replace("{{ $value", "<n")
+        )
+        shown = says.replace("<", "`").replace(">", "`")
+        yield f"| [{name}](runbooks/{name}.md) | {severity} | {rule['for']} | {shown} |"
+
+
 def _table(rows: Iterable[tuple[str, Iterable[str], str, bool]]) -> Iterator[str]:
     yield "| metric | labels | what | Kueue |"
     yield "|---|---|---|---|"
@@ -70,7 +98,7 @@ def page() -> str:
     gauges = ((PREFIX + name, of.labels, of.text, of.kueue) for name, of in GAUGES.items())
     bounds = ", ".join(map(str, WAIT_BOUNDS_S))
     lines = [HEAD, *_table(gauges), MIDDLE.format(bounds=bounds), *_table(_counted())]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, ALERTS.rstrip("\n"), *_alerts()]) + "\n"
 
 
 if __name__ == "__main__":

@@ -45,20 +45,7 @@ def run_decider[S](
 
     *presence*: whose heartbeats it watches, what the log says. *tasks*: what its leader does besides.
     """
-    if presence is None:
-        load_own(name, Nothing)
-        run_service(name, decider, projections=projections, telemetry=telemetry.start)
-        return
-    config = load_own(name, Watching)
-    watcher = PresenceWatcher(
-        presence[0],
-        name.replace("_", "-"),
-        presence[1],
-        poll_s=config.poll_s,
-        lost_after_s=config.lost_after_s,
-    )
-
-    hooks = [watcher, *tasks]
+    hooks = [*_watchers(name, presence), *tasks]
 
     async def setup(shell: Shell[Any]) -> Callable[[], Awaitable[None]] | None:
         for hook in hooks:
@@ -66,3 +53,20 @@ def run_decider[S](
         return None
 
     run_service(name, decider, projections=projections, hooks=hooks, setup=setup, telemetry=telemetry.start)
+
+
+def _watchers[S](name: str, presence: tuple[str, Known[S]] | None) -> list[LeaderTask[S]]:
+    """Return what watches the heartbeats, if any are to be watched, with the settings of the service."""
+    if presence is None:
+        load_own(name, Nothing)
+        return []
+    config = load_own(name, Watching)
+    return [
+        PresenceWatcher(
+            presence[0],
+            name.replace("_", "-"),
+            presence[1],
+            poll_s=config.poll_s,
+            lost_after_s=config.lost_after_s,
+        )
+    ]

@@ -2,13 +2,14 @@
 
 import asyncio
 import contextlib
+from abc import ABC, abstractmethod
 
 from sluice.log.nats.jetstream import JetStreamLog
 
 from .hooks import Hooks
 
 
-class LeaderTask[S](Hooks[S]):
+class LeaderTask[S](Hooks[S], ABC):
     """Runs `work` from when this replica leads until it does not."""
 
     def __init__(self) -> None:
@@ -17,9 +18,9 @@ class LeaderTask[S](Hooks[S]):
         self._state: S | None = None
         self._task: asyncio.Task[None] | None = None
 
+    @abstractmethod
     async def work(self) -> None:
         """Go on for ever; it is cancelled."""
-        raise NotImplementedError
 
     def leading(self, state: S, own: int) -> None:  # noqa: ARG002
         self._state = state

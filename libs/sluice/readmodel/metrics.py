@@ -100,14 +100,13 @@ GAUGES: Mapping[str, Gauge] = {
         "Workloads with quota that wait for the check", ("check",), kueue=False
     ),
     "executors": Gauge("Agents and other executors by status: Ready, Away or Lost", ("status",), kueue=False),
-    "rejected_messages": Gauge(
-        "Messages from outside that were refused, since the log began", (), kueue=False
-    ),
     "folded_upto": Gauge("The sequence of the log that all these numbers are of", (), kueue=False),
     "folded_upto_timestamp_seconds": Gauge("When that message was stored (Unix time)", (), kueue=False),
     "build_info": Gauge("1, with the version", ("version",)),
 }
 """Name after the prefix -> what it says."""
+
+REJECTED, REJECTED_TEXT = f"{PREFIX}rejected_messages_total", "Messages from outside that were refused"
 
 COUNTERS_OF_KUEUE = frozenset(
     f"{PREFIX}{name}"
@@ -166,7 +165,6 @@ def gauges(world: World, version: str = "") -> Iterator[Sample]:
     found = Counter(_presence(who) for who in world.agents().values())
     for status_ in ("Ready", "Away", "Lost"):
         yield "executors", (status_,), found[status_]
-    yield "rejected_messages", (), world.jobs.rejected
     yield "folded_upto", (), world.seq
     yield "folded_upto_timestamp_seconds", (), world.at / MICROS_PER_S
     yield "build_info", (version,), 1
@@ -313,6 +311,7 @@ def _counters(world: World) -> Iterator["Metric"]:
     """Yield what is counted since the log began: a histogram where a metric has buckets, else a counter."""
     from prometheus_client.metrics_core import CounterMetricFamily, HistogramMetricFamily
 
+    yield CounterMetricFamily(REJECTED, REJECTED_TEXT, value=world.jobs.rejected)
     found: dict[str, list[tuple[dict[str, str], float]]] = {}
     for name, labels, value in series(world.view.totals):
         found.setdefault(name, []).append((labels, value))
@@ -355,4 +354,4 @@ def _said(family: "Metric") -> str:
     return f"{family.name}_total" if family.type == "counter" else family.name
 
 
-__all__ = ["GAUGES", "CellMetrics", "gauges"]
+__all__ = ["GAUGES", "REJECTED", "REJECTED_TEXT", "CellMetrics", "gauges"]

@@ -9,7 +9,7 @@ from pathlib import Path
 import yaml
 
 from sluice.core.views.totals import TOTALS, WAIT_BOUNDS_S
-from sluice.readmodel.metrics import COUNTERS_OF_KUEUE, GAUGES, PREFIX
+from sluice.readmodel.metrics import COUNTERS_OF_KUEUE, GAUGES, PREFIX, REJECTED, REJECTED_TEXT
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "metrics.md"
 
@@ -84,6 +84,7 @@ def _table(rows: Iterable[tuple[str, Iterable[str], str, bool]]) -> Iterator[str
 
 
 def _counted() -> Iterator[tuple[str, Iterable[str], str, bool]]:
+    yield REJECTED, (), REJECTED_TEXT, False
     for name, total in sorted(TOTALS.items()):
         base = name.removesuffix("_bucket")
         if base != name:

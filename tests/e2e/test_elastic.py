@@ -130,7 +130,7 @@ def totals(run):
     return {
         (
             each["metric"],
-            each["labels"]["cluster_queue"],
+            each["labels"].get("cluster_queue", ""),
             each["labels"].get("state", each["labels"].get("constraint", "")),
         ): each["value"]
         for each in found

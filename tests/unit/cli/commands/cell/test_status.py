@@ -44,11 +44,23 @@ def test_why_it_cannot_go_on_stands_in_its_log(tmp_path: Path):
     log.write_text("\n".join([*map(json.dumps, said), '{"event":"started"}', "[" * 100_000, "no json"]))
     other = tmp_path / "api.log"
     other.write_text(json.dumps(said[0]))
-    local = [{"label": "api", "log": str(other)}, {"label": "scheduler-2", "log": str(log)}]
+    local = [
+        {"label": "api", "log": str(other), "state": "running"},
+        {"label": "scheduler-2", "log": str(log), "state": "ended"},
+    ]
 
-    assert _why_not("scheduler", local) == "slices at seq 272 [31m: upgrade first"
+    assert _why_not("scheduler", local) == "cannot go on: slices at seq 272 [31m: upgrade first"
     assert _why_not("slice-aggregator", local) == ""
-    assert _why_not("scheduler", [{"label": "scheduler", "log": str(tmp_path / "gone")}]) == ""
+    assert (
+        _why_not("scheduler", [{"label": "scheduler", "log": str(tmp_path / "gone"), "state": "running"}])
+        == ""
+    )
+
+
+def test_a_process_that_is_stopped_says_nothing_and_is_named(tmp_path: Path):
+    """What it said before does not matter: it would go on."""
+    stopped = {"label": "scheduler", "log": str(tmp_path / "gone"), "pid": 77, "state": "stopped"}
+    assert "kill -CONT 77" in _why_not("scheduler", [stopped])
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,13 @@ async def test_replicas_and_console_say_the_same(tmp_path: Path) -> None:
         assert found[0] == found[1] == found[2]
         labels = (("cluster_queue", "team"), ("cohort", ""), ("flavor", "spot"), ("resource", "cpu"))
         assert found[0]["sluice_cluster_queue_nominal_quota", labels] == 8
-        renamed = await read(f"{pages[2]}?names=kueue")
+        renamed: Samples = {}
+
+        async def is_told() -> bool:
+            renamed.update(await read(f"{pages[2]}?names=kueue"))
+            return bool(renamed)
+
+        await eventually(is_told)
         assert renamed["kueue_cluster_queue_nominal_quota", labels] == 8
         async with aiohttp.ClientSession() as http, http.get(f"http://127.0.0.1:{ports[0]}/healthz") as said:
             assert await said.json() == {"upto": end, "lag": 0}

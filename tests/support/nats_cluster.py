@@ -77,7 +77,10 @@ cluster {{ name: "test", listen: "127.0.0.1:{route}", routes: [{routes}] }}
 
     def pause_one(self, number: int) -> None:
         """Let server *number* fall silent without closing a connection, as one does that loses its power."""
-        self._processes[number].send_signal(signal.SIGSTOP)
+        process = self._processes[number]
+        process.send_signal(signal.SIGSTOP)
+        # Until the last of its threads has stopped it may answer what was asked in the meantime.
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
 
     def resume_one(self, number: int) -> None:
         self._processes[number].send_signal(signal.SIGCONT)

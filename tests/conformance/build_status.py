@@ -14,6 +14,7 @@ from sluice.api import kueue
 from sluice.core.lifecycle import due
 from sluice.core.scheduler.decider import Scheduler
 from sluice.core.slices.job_request import resources_of
+from sluice.core.timing import MICROS_PER_S
 from sluice.core.views import View, WorkloadView, notices, to_manifest
 from sluice.core.views.present.history import Notice
 from sluice.core.views.records import ActiveState, Recorded
@@ -372,7 +373,7 @@ class _Past:
         shown.requeue_count = workload.requeue_count = requeue.get("count") or 0
         shown.requeue_at = workload.requeue_at = micros(requeue.get("requeueAt"))
         past = self.status.get("accumulatedPastExecutionTimeSeconds") or 0
-        shown.past_execution_s = workload.past_execution_s = past
+        shown.past_execution_us = workload.past_execution_us = past * MICROS_PER_S
         states = map(check_state, self.status.get("admissionChecks") or ())
         shown.checks = {state.name: state for state in states}
         stats = (self.status.get("schedulingStats") or {}).get("evictions") or ()

@@ -33,6 +33,8 @@ from sluice.events.slices import JobResized, JobResumed, WorkloadPodsReady, Work
 from sluice.events.variants import ParentAdmitted
 from sluice.replay.lint.observer import Observer, hears
 
+from .execution_time import ExecutionObserver
+
 
 class SharedObserver(Observer):
     """What variants of one job need of the same flavors is charged to their queue once (CA10)."""
@@ -413,6 +415,7 @@ MORE: tuple[type[Observer], ...] = (
     EnoughObserver,
     UpdatesObserver,
     PlacedObserver,
+    ExecutionObserver,
 )
 
 __all__ = ["MORE"]

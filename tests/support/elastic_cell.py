@@ -3,6 +3,7 @@
 After every step, what must hold of elastic jobs is checked across both (DB6).
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -55,12 +56,21 @@ class Cell(World):
         self.apply(kueue_object("ResourceFlavor", "default"), queue, local_queue(name, name))
         return self
 
-    def submit(self, name: str, queue: str, count: int, *, elastic: bool = True, **spec: Any) -> Self:
+    def submit(
+        self,
+        name: str,
+        queue: str,
+        count: int,
+        *,
+        elastic: bool = True,
+        labels: Mapping[str, str] | None = None,
+        **spec: Any,
+    ) -> Self:
         notes = {ELASTIC: "true"} if elastic else {}
         manifest = {
             "apiVersion": OWN,
             "kind": "Job",
-            "metadata": {"name": name, "namespace": "default", "annotations": notes},
+            "metadata": {"name": name, "namespace": "default", "annotations": notes, "labels": labels or {}},
             "spec": {
                 "queueName": queue,
                 "replicas": count,

@@ -7,7 +7,6 @@ twice for the same event without harm.
 from collections.abc import Callable
 from typing import Any
 
-from sluice.core.timing import MICROS_PER_S
 from sluice.core.workload import reasons as ev
 from sluice.core.workload.admission_checks import READY, REJECTED, RETRY
 from sluice.core.workload.deactivation import is_overtaken
@@ -40,15 +39,15 @@ def _evicted(workload: Workload, event: scheduler.Evicted, at: Micros) -> None:
         _forget_checks(workload)
 
 
-def execution_s(workload: Workload, at: Micros) -> int:
-    """Return for how many seconds it has been admitted up to *at*, in all of its attempts."""
+def execution_us(workload: Workload, at: Micros) -> Micros:
+    """Return for how long it has been admitted up to *at*, in all of its attempts."""
     if workload.admitted_at is None:
-        return workload.past_execution_s
-    return workload.past_execution_s + (at - workload.admitted_at) // MICROS_PER_S
+        return workload.past_execution_us
+    return workload.past_execution_us + max(0, at - workload.admitted_at)
 
 
 def _released(workload: Workload, _event: scheduler.QuotaReleased, at: Micros) -> None:
-    workload.past_execution_s = execution_s(workload, at)
+    workload.past_execution_us = execution_us(workload, at)
     workload.reserved_at = workload.admitted_at = workload.promised_at = None
     workload.pods_ready_at = workload.pods_lost_at = None
     workload.evicted_at = None
@@ -84,7 +83,7 @@ def _requeued(workload: Workload, event: scheduler.Requeued, _at: Micros) -> Non
 def begin_anew(workload: Workload) -> None:
     """Whoever starts it again means it: earlier attempts count no longer."""
     workload.requeue_count = 0
-    workload.past_execution_s = 0
+    workload.past_execution_us = 0
 
 
 def _deactivated(

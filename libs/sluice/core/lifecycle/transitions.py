@@ -28,7 +28,7 @@ from sluice.core.world.variants import (
     is_gated,
     migration_message,
     must_race,
-    past_execution_s,
+    past_execution_us,
     standing,
 )
 from sluice.core.world.workload import Workload
@@ -128,7 +128,7 @@ def execution_deadline(world: World, workload: Workload) -> Micros | None:
     limit_s = workload.record.maximum_execution_time_s
     if limit_s is None or workload.admitted_at is None:
         return None
-    return workload.admitted_at + (limit_s - past_execution_s(world, workload)) * MICROS_PER_S
+    return workload.admitted_at + limit_s * MICROS_PER_S - past_execution_us(world, workload)
 
 
 # With quota

@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from sluice.core.lifecycle.due import forget, reindex
-from sluice.core.lifecycle.fold import execution_s
+from sluice.core.lifecycle.fold import execution_us
 from sluice.core.queueing.request_index import ANY
 from sluice.core.world.charging import recharge
 from sluice.core.world.model import World
@@ -188,7 +188,7 @@ def _leave_family(state: SchedulerState, workload: Workload, cause: int, at: Mic
     if former is None:
         return  # all of them go
     # The job has run for as long, whatever becomes of its variants (SC7).
-    former.past_execution_s += execution_s(workload, at)
+    former.past_execution_us += execution_us(workload, at)
     if not family:
         place(state, former)  # which may queue itself now
     for other in family.values():

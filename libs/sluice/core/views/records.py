@@ -100,7 +100,7 @@ class WorkloadView:
     """What it shares with those that are equal to it to the scheduler; made when needed."""
     order_at: Micros | None = None
     """Queues by this time instead of its creation: of the eviction that sent it back."""
-    past_execution_s: int = 0
+    past_execution_us: Micros = 0
     ran_us: Micros = 0
     """How long it was admitted, before the present admission."""
     reclaimable: dict[str, int] = field(default_factory=_empty)

@@ -356,11 +356,11 @@ def backs_off(world: World, workload: Workload) -> bool:
     return False
 
 
-def past_execution_s(world: World, workload: Workload) -> int:
-    """Return for how many seconds the job ran before, on whatever flavor, with quota of its own, too."""
-    ran = workload.past_execution_s + sum(other.past_execution_s for other in siblings(world, workload))
+def past_execution_us(world: World, workload: Workload) -> Micros:
+    """Return for how long the job ran before, on whatever flavor, with quota of its own, too."""
+    ran = workload.past_execution_us + sum(other.past_execution_us for other in siblings(world, workload))
     parent = world.workloads.get(workload.record.parent) if workload.record.parent is not None else None
-    return ran if parent is None else ran + parent.past_execution_s
+    return ran if parent is None else ran + parent.past_execution_us
 
 
 def queue_identity(workload: Workload) -> str:
@@ -411,7 +411,7 @@ __all__ = [
     "must_race",
     "no_allowed_flavor",
     "parent_holds",
-    "past_execution_s",
+    "past_execution_us",
     "policy_in_force",
     "queue_identity",
     "queue_rank",

@@ -40,8 +40,9 @@ class Workload:
     last_evicted_reason: str = ""
     requeue_count: int = 0
     requeue_at: Micros | None = None
-    past_execution_s: int = 0
-    """Seconds that it was admitted in earlier attempts (maximum execution time counts them)."""
+    past_execution_us: Micros = 0
+    """How long it was admitted in earlier attempts and slices (maximum execution time counts them). Whole
+    seconds would not do: a job that is resized every second would never come to its limit."""
     reclaimable: dict[str, int] = field(default_factory=dict)
     evicted_message: str = ""
     held_for: str = ""

@@ -7,7 +7,6 @@ never waits beside a slice that has no quota, or is about to lose it: then the j
 
 from collections.abc import Sequence
 
-from sluice.core.timing import MICROS_PER_S
 from sluice.core.workload.charges import asks_for_more, counts, given_back, left, scaled
 from sluice.core.workload.reasons import DEACTIVATED
 from sluice.events.base import Event, Micros, PodSetAssignment, WorkloadKey
@@ -106,9 +105,9 @@ def withdrawal(world: World, workload: Workload, cause: int) -> list[Event]:
 
 def carry_over_execution_time(new: Workload, old: Workload, at: Micros) -> None:
     """The job goes on: its execution time and its attempts count as before."""
-    new.past_execution_s = old.past_execution_s
+    new.past_execution_us = old.past_execution_us
     if old.admitted_at is not None:
-        new.past_execution_s += (at - old.admitted_at) // MICROS_PER_S
+        new.past_execution_us += max(0, at - old.admitted_at)
     new.requeue_count = old.requeue_count
 
 

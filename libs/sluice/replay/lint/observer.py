@@ -23,6 +23,8 @@ class Observer:
 
     name: ClassVar[str]
     decider: ClassVar[type[Decider[Any]]]
+    at: Micros = 0
+    """The time of the event that it hears of."""
 
     def heard(self) -> Iterator[tuple[type[Event], Look]]:
         """Yield kinds of events, each with what is asked when one has been folded."""

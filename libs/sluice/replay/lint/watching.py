@@ -37,7 +37,7 @@ class Watched:
     observers: list[Observer]
     found: list[tuple[str, int, Micros, str]] = field(default_factory=list)
     """(invariant, sequence or 0 for an own event, time, text)."""
-    _hear: dict[type[Event], list[tuple[str, Look]]] = field(default_factory=dict)
+    _hear: dict[type[Event], list[tuple[Observer, Look]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.writer, self.reads = self.inner.writer, self.inner.reads
@@ -50,7 +50,7 @@ class Watched:
         self._at = self._due = NEVER
         for observer in self.observers:
             for kind, look in observer.heard():
-                self._hear.setdefault(kind, []).append((observer.name, look))
+                self._hear.setdefault(kind, []).append((observer, look))
 
     def apply(self, state: Any, event: Event, seq: int, at: Micros) -> None:
         if at >= self._due:
@@ -62,10 +62,11 @@ class Watched:
         hear = self._hear.get(type(event))
         if hear is None:
             return
-        for name, look in hear:
+        for observer, look in hear:
+            observer.at = at
             for text in look(state, event) or ():
                 own = writer_of(type(event)) == self.writer
-                self.found.append((name, 0 if own else seq, at, text))
+                self.found.append((observer.name, 0 if own else seq, at, text))
 
     def _look_patiently(self, state: Any) -> None:
         """Let them look at the state before the event that ends a long time without any."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sluice.core.timing import backoff_s
+from sluice.core.timing import MICROS_PER_S, backoff_s
 from sluice.events.base import WorkloadKey
 from sluice.events.checks import ChecksReady, ChecksRejected, ChecksRetry
 from sluice.events.config import ObjectDeleted
@@ -186,12 +186,12 @@ def test_a_deactivated_workload_waits_for_its_reactivation():
     (evicted,) = history.settle()
     assert (evicted.reason, evicted.message) == ("Deactivated", "The workload is deactivated")
     assert kinds(history.tell(STOPPED).settle(50)) == ["QuotaReleased"]
-    assert history.workload().past_execution_s == 50
+    assert history.workload().past_execution_us == 50 * MICROS_PER_S
 
     history.tell(WorkloadUpdated(workload=W, active=True, cause=0))
     (requeued,) = history.settle()
     assert requeued.reason == "Reactivated"
-    assert history.workload().past_execution_s == 0
+    assert history.workload().past_execution_us == 0
 
 
 def test_the_maximum_execution_time_counts_earlier_attempts():

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from sluice.core.timing import MICROS_PER_S
 from sluice.core.views import notices
 from sluice.readmodel.objects import render
 from sluice.readmodel.world import World
@@ -116,8 +117,8 @@ def test_earlier_attempts_count_no_longer_whenever_it_was_switched() -> None:
     quota(cell, 1, stopPolicy="HoldAndDrain")
     key, _, _ = cell.reservation("a")
     ran = cell.services["scheduler"].state.world.workloads[key]
-    assert ran.past_execution_s == shown(cell).view.workloads[key].past_execution_s >= 100
+    assert ran.past_execution_us == shown(cell).view.workloads[key].past_execution_us >= 100 * MICROS_PER_S
     switch(cell, False)
-    assert ran.past_execution_s >= 100
+    assert ran.past_execution_us >= 100 * MICROS_PER_S
     switch(cell, True)
-    assert ran.past_execution_s == shown(cell).view.workloads[key].past_execution_s == 0
+    assert ran.past_execution_us == shown(cell).view.workloads[key].past_execution_us == 0

@@ -1,6 +1,5 @@
 """Fold of how long workloads wait, for quota and for their admission checks, and how long they run."""
 
-from sluice.core.timing import MICROS_PER_S
 from sluice.core.views.records import WorkloadView
 from sluice.core.views.state import State
 from sluice.core.views.totals import ADMISSION_WAIT, CHECKS_WAIT, QUOTA_RESERVED, QUOTA_WAIT, count, waited
@@ -41,7 +40,7 @@ def ran(state: State, workload: WorkloadView, at: Micros) -> None:
     if workload.admitted_at is None:
         return
     took = max(0, at - workload.admitted_at)
-    workload.past_execution_s += took // MICROS_PER_S
+    workload.past_execution_us += took
     workload.ran_us += took
     job = state.jobs.get(workload.record.job.key) if workload.record.job is not None else None
     if job is not None:

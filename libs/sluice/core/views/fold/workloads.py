@@ -110,7 +110,7 @@ def _updated(state: State, event: slices.WorkloadUpdated, seq: int, at: Micros) 
     if event.active is not None and (event.active or event.message or workload.active):
         workload.turn = 0
         if event.active and not workload.active and workload.record.parent is None:
-            workload.requeue_count = workload.past_execution_s = 0
+            workload.requeue_count = workload.past_execution_us = 0
         set_active(workload, event.active, at, event.message)
     if event.pod_sets is not None and workload.assignment is not None:
         workload.assignment = shrunk(workload.assignment, counts(event.pod_sets))
@@ -238,7 +238,7 @@ def _requeued(state: State, event: scheduler.Requeued, seq: int, at: Micros) -> 
     condition(workload, "Requeued", True, event.reason, event.message, at)
     workload.requeue_at = None
     if event.reason == ev.REACTIVATED:
-        workload.requeue_count = workload.past_execution_s = 0
+        workload.requeue_count = workload.past_execution_us = 0
 
 
 def _backoff(state: State, event: scheduler.RequeueBackoffStarted, seq: int, at: Micros) -> None:
@@ -311,7 +311,7 @@ def _take_place(state: State, old: WorkloadView, at: Micros) -> None:
     for new in found.workloads.values() if found is not None else ():
         if new.record.replaces != old.key or new.assignment is not None or new.finished_at is not None:
             continue
-        new.past_execution_s, new.requeue_count = old.past_execution_s, old.requeue_count
+        new.past_execution_us, new.requeue_count = old.past_execution_us, old.requeue_count
         if (old.requeue_at or 0) >= (new.requeue_at or 0):
             new.requeue_at, new.order_at = old.requeue_at, old.order_at
             kept = ("Evicted", "Requeued", "DeactivationTarget")
@@ -336,7 +336,7 @@ def _slice_replaced(state: State, event: scheduler.WorkloadSliceReplaced, seq: i
     ran(state, old, at)
     if new is None:
         return
-    new.past_execution_s = old.past_execution_s
+    new.past_execution_us = old.past_execution_us
     new.requeue_count = old.requeue_count
     new.started_at = old.started_at
     new.beside = None

@@ -16,6 +16,7 @@ from sluice.api.core_v1 import (
 from sluice.api.labels import GATE_CONCURRENT_ADMISSION
 from sluice.api.meta import Condition, ObjectMeta, OwnerReference
 from sluice.api.quantity import Quantity, format_value
+from sluice.core.timing import MICROS_PER_S
 from sluice.core.views.records import Recorded, WorkloadView
 from sluice.core.views.state import State
 from sluice.core.workload.admission_checks import CheckState
@@ -56,7 +57,7 @@ def status(view: State, workload: WorkloadView) -> kueue.WorkloadStatus:
         admission_checks=[_check(state) for state in check_states(workload)],
         requeue_state=_requeue_state(workload),
         resource_requests=[] if workload.assignment is not None else _requests(workload.record),
-        accumulated_past_execution_time_seconds=workload.past_execution_s or None,
+        accumulated_past_execution_time_seconds=workload.past_execution_us // MICROS_PER_S or None,
         scheduling_stats=_stats(workload),
         preemption_gates=[_gate(workload, name) for name in workload.record.preemption_gates],
         variants=[_variant(view, variant) for variant in in_order(workload)],

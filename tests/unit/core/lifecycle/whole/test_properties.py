@@ -124,7 +124,7 @@ def validate(history: History) -> None:
         assert shown.holds_quota == (workload.assignment is not None)
         assert shown.active == workload.active
         assert shown.requeue_at == workload.requeue_at
-        assert shown.past_execution_s == workload.past_execution_s
+        assert shown.past_execution_us == workload.past_execution_us
         assert (shown.admitted_at is None) == (workload.admitted_at is None)
 
 

@@ -27,17 +27,22 @@ def charge(world: World, workload: Workload) -> dict[FlavorResource, int]:
         return next(usage for each, usage in family if each is workload)
     usage = needs(world, workload)
     if workload.delta and (old := replaced_slice(world, workload)) is not None:
-        return beyond(usage, needs(world, old)) if workload.preemptions else {}
+        return beyond(usage, needs(world, old)) if _is_charged_itself(workload) else {}
     after = successor(world, workload.key) if world.replacements else None
-    if after is not None and after.delta and after.assignment is not None and not after.preemptions:
+    if after is not None and after.delta and after.assignment is not None and not _is_charged_itself(after):
         for fr, more in beyond(needs(world, after), usage).items():
             usage[fr] = usage.get(fr, 0) + more
     return usage
 
 
+def _is_charged_itself(growth: Workload) -> bool:
+    """Is it promised (AC6)? When it is evicted its promise is over, and its reservation ends as it was."""
+    return bool(growth.preemptions or (growth.evicted_at is not None and growth.usage))
+
+
 def _holder(world: World, workload: Workload) -> Workload:
     """Return who is charged for the workload's reservation: itself, or the slice that it is to replace."""
-    old = replaced_slice(world, workload) if workload.delta and not workload.preemptions else None
+    old = replaced_slice(world, workload) if workload.delta and not _is_charged_itself(workload) else None
     return workload if old is None else old
 
 

@@ -12,6 +12,8 @@ from .durations import human
 from .table import aligned
 
 SHOWN = 5
+MOST_NAMES = 20
+"""So many classes, and queues, have a line each: those that the runs differ in most."""
 
 
 def checked_lines(found: Checked) -> Iterator[str]:
@@ -53,6 +55,10 @@ def compared_lines(found: WhatIf) -> Iterator[str]:
         rows.append(("check verdicts assumed", [run.guessed for run in found.runs]))
     told = [(label, *map(_cell, values)) for label, values in rows if values != [None] * len(values)]
     yield from aligned(told, right=range(1, len(found.runs) + 1))
+    for key, what in (("waitsByClass", "classes"), ("waitsByQueue", "queues")):
+        if (more := len(_names(found, key)) - MOST_NAMES) > 0:
+            yield ""
+            yield f"Not shown: {more} {what} whose waits differ least between the runs; `-o json` has them."
     yield from _ended(found)
     yield from _likeness(found)
 
@@ -131,11 +137,11 @@ def _numbers(found: WhatIf) -> Iterator[tuple[str, tuple[str, ...]]]:
     yield "makespan, s", ("makespanSeconds",)
     for name in ("mean", "p50", "p95", "max"):
         yield f"wait {name}, s", ("waits", "all", name)
-    for name in _names(found, "waitsByClass")[:20]:
+    for name in _most_different(found, "waitsByClass"):
         # Of those without a class, their priority.
         label = "priority" if name.lstrip("-").isdecimal() else "class"
         yield f"mean wait, {label} {name}, s", ("waitsByClass", name, "mean")
-    for name in _names(found, "waitsByQueue")[:20]:
+    for name in _most_different(found, "waitsByQueue"):
         yield f"mean wait, queue {name}, s", ("waitsByQueue", name, "mean")
     for name in _names(found, "preemptions"):
         yield f"preemptions, {name}", ("preemptions", name)
@@ -149,3 +155,13 @@ def _numbers(found: WhatIf) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 def _names(found: WhatIf, key: str) -> list[str]:
     return sorted({name for run in found.runs for name in run.numbers.get(key, {})})
+
+
+def _most_different(found: WhatIf, key: str) -> list[str]:
+    """Return the names whose mean waits differ most between the runs, in order of their names."""
+
+    def apart(name: str) -> float:
+        means = [run.numbers.get(key, {}).get(name, {}).get("mean") or 0 for run in found.runs]
+        return max(means) - min(means)
+
+    return sorted(sorted(_names(found, key), key=lambda name: (-apart(name), name))[:MOST_NAMES])

@@ -12,8 +12,7 @@ from sluice.core.workload.reasons import FLAVOR_MIGRATION
 from sluice.events import scheduler, slices, variants
 from sluice.events.base import Event, Micros, PodSet, PodSetAssignment
 
-Nominal = Mapping[tuple[str, str, str], int]
-"""(queue, flavor, resource) -> nominal quota."""
+from .nominal_quota import NominalQuota
 
 
 @dataclass(slots=True)
@@ -285,7 +284,7 @@ class Collector:
             return found[0] if found else {}
         return {place: max(uses.get(place, 0) for uses in found) for place in chain(*found)}
 
-    def close(self, now: Micros, nominal: Nominal) -> None:
+    def close(self, now: Micros, nominal: NominalQuota) -> None:
         """Let nothing be held any longer, and settle what was borrowed: nothing more is to come."""
         for workload in list(self._held):
             self._release(workload, now)
@@ -322,7 +321,7 @@ class Collector:
         _sum(self._lent, other._lent)
         self._waits.join(other._waits)
 
-    def report(self, now: Micros, nominal: Nominal) -> dict[str, Any]:
+    def report(self, now: Micros, nominal: NominalQuota) -> dict[str, Any]:
         """Return the numbers; *nominal*: for what counts as borrowed."""
         waits = _Waits()
         waits.join(self._waits)
@@ -335,9 +334,7 @@ class Collector:
         for (queue, *fr), amount in by_place.items():
             _sum(used, {(fr[0], fr[1]): amount})
             _sum(by_queue, {queue: amount})
-        totals: dict[str, int] = {}
-        for (queue, _, _), amount in nominal.items():
-            totals[queue] = totals.get(queue, 0) + amount
+        totals = nominal.totals()
         shares = [amount / total for queue, amount in by_queue.items() if (total := totals.get(queue, 0))]
         return {
             "workloads": waits.lives,
@@ -365,20 +362,19 @@ class Collector:
             else round(sum(shares) ** 2 / (len(shares) * sum(s * s for s in shares) or 1), 4),
         }
 
-    def _settled(self, now: Micros, nominal: Nominal) -> tuple[dict[_Place, int], dict[str, int]]:
+    def _settled(self, now: Micros, nominal: NominalQuota) -> tuple[dict[_Place, int], dict[str, int]]:
         """Return what was used in each place, and of each flavor and resource above quota: amount by time."""
         used: dict[_Place, int] = {}
         lent: dict[str, int] = {}
         for place, charges in self._charges.items():
-            quota = nominal.get(place, 0)
+            queue, *fr = place
             level = total = above = 0
             since = charges[0][0]
             for at, amount in chain(charges, ((now, 0),)):
                 if at != since:
                     span = at - since
                     total += level * span
-                    if level > quota and span > 0:
-                        above += (level - quota) * span
+                    above += nominal.above(queue, (fr[0], fr[1]), level, since, at)
                     since = at
                 level += amount
             used[place] = total

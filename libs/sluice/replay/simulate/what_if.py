@@ -28,7 +28,6 @@ from functools import partial
 from itertools import chain, repeat
 from typing import Any
 
-from sluice.core.scheduler.decider import Scheduler
 from sluice.core.scheduler.state import SchedulerState
 from sluice.core.workload.charges import gives_back
 from sluice.events.base import Micros
@@ -42,7 +41,8 @@ from sluice.replay.views.queues import phase_of
 from .affected_trees import Part, Reach, reach_of
 from .changes import Changes, apply_changes
 from .inputs import Inputs, Kept, inputs_of
-from .metrics import Collector, Nominal, Parted
+from .metrics import Collector, Parted
+from .nominal_quota import NominalQuota, as_configured
 from .simulator import STALLED_US, VirtualCell
 
 Decision = tuple[str, ...]
@@ -77,29 +77,6 @@ class Played:
     def __post_init__(self) -> None:
         self.parts = self.parts or (self.collector.decisions,)
         self.decisions = self.decisions or self.collector.decisions
-
-
-def nominal_of(state: SchedulerState) -> Nominal:
-    """Return (queue, flavor, resource) -> nominal quota."""
-    return {
-        (name, *fr): quota.nominal
-        for name, cq in state.world.cluster_queues.items()
-        for fr, quota in cq.node.quotas.items()
-    }
-
-
-def configured(inputs: Inputs) -> Nominal:
-    """Return the nominal quota that all configuration of the inputs comes to."""
-    return nominal_of(_as_configured(inputs))
-
-
-def _as_configured(inputs: Inputs) -> SchedulerState:
-    scheduler = Scheduler()
-    state = scheduler.initial()
-    for item in inputs.items:
-        for event in item.events:
-            scheduler.apply(state, event, item.seq, item.at)
-    return state
 
 
 @dataclass(frozen=True)
@@ -179,7 +156,7 @@ def _waiting(state: SchedulerState, part: Part | None) -> dict[str, str]:
 
 
 def _whole(
-    name: str, inputs: Inputs, portions: Sequence[_Portion], record: "_Record | None", nominal: Nominal
+    name: str, inputs: Inputs, portions: Sequence[_Portion], record: "_Record | None", nominal: NominalQuota
 ) -> Played:
     """Return the parts of a run as one, with all that was not played as it was."""
     first: Micros = inputs.items[0].at if inputs.items else 0
@@ -283,8 +260,8 @@ def what_if(
     reach = None
     if changed is not None and not foreign and cut != Cut():
         reach = reach_of(given, changed)
-    states = {name: _as_configured(inputs) for name, inputs in wanted.items()}
-    as_it_was = states.get("replayed") or _as_configured(given)
+    settings = {name: as_configured(inputs.items) for name, inputs in wanted.items()}
+    as_it_was, quota_then = settings.get("replayed") or as_configured(given.items)
     begin = partial(_begun, given, reach, source, cut, gives_back(as_it_was.world.config))
     parts: Sequence[Part | None] = (None,) if reach is None else reach.parts
     apart = process_pool.AVAILABLE and len(given.items) > MANY
@@ -293,12 +270,11 @@ def what_if(
         cell = begin(progress)
         begin = partial(_here, cell)
     works = [
-        partial(_go_on, begin, inputs, part, number, gives_back(states[name].world.config))
+        partial(_go_on, begin, inputs, part, number, gives_back(settings[name][0].world.config))
         for name, inputs in wanted.items()
         for number, part in enumerate(parts)
     ]
-    nominal = {name: nominal_of(state) for name, state in states.items()}
-    record = _Record(reach, as_it_was)
+    record = _Record(reach, as_it_was, quota_then)
     reading = None if foreign else record.read(source, kept)
     portions = iter(
         process_pool.each(works, progress, apart=apart, meanwhile=reading, at_once=process_pool.processors())
@@ -307,7 +283,7 @@ def what_if(
     followed: list[Checked] = []
     for name, inputs in wanted.items():
         own = [next(portions) for _ in parts]
-        runs.append(_whole(name, inputs, own, None if reach is None else record, nominal[name]))
+        runs.append(_whole(name, inputs, own, None if reach is None else record, settings[name][1]))
         followed = followed or own[0].followed
     idle = changed is not None and given.items == changed.items
     return WhatIf(runs, [] if foreign else followed, reach, idle)
@@ -331,11 +307,11 @@ def _go_on(
 class _Record:
     """What the log says: of what is played anew, and of all else."""
 
-    def __init__(self, reach: Reach | None, as_it_was: SchedulerState) -> None:
+    def __init__(self, reach: Reach | None, as_it_was: SchedulerState, nominal: NominalQuota) -> None:
         self._parted = None if reach is None else Parted([part.queue for part in reach.parts])
         self._collector = Collector()
         (self._parted or self._collector).gives_back = gives_back(as_it_was.world.config)
-        self._nominal = nominal_of(as_it_was)
+        self._nominal = nominal
         self.end: Micros = 0
 
     def read(self, source: Source, kept: Kept) -> Iterator[None]:
@@ -389,7 +365,5 @@ __all__ = [
     "Decision",
     "Played",
     "WhatIf",
-    "configured",
-    "nominal_of",
     "what_if",
 ]

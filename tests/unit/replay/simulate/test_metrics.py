@@ -8,6 +8,8 @@ from sluice.api.labels import JOB_MIN_PARALLELISM
 from sluice.core.views import View
 from sluice.events.codec import decode_commit
 from sluice.protocol.subjects import COMMITS
+from sluice.replay.simulate.changes import Changes
+from sluice.replay.simulate.what_if import what_if
 from sluice.replay.source.source import ListSource
 from tests.support.elastic_cell import Cell
 from tests.support.family_world import cell, cluster_queue, job
@@ -117,3 +119,41 @@ def test_what_is_used_is_what_was_charged(play: Callable[[], World], resource: s
     used = {name: amount for name, amount in numbers["useSeconds"].items() if name.endswith(f"/{resource}")}
     assert round(sum(used.values()), 3) == shown_seconds(source, "main", resource)
     assert numbers["borrowedSeconds"] == {}
+
+
+def lessened() -> World:
+    """Two queues whose jobs run within quota; once they are over one loses its quota, and one is deleted."""
+    world = cell(cluster_queue({"res": 4}, {}))
+    world.submit("a", 1, 4).settle_all(10)
+    world.report("a", "JobFinished", success=True).settle_all(10)
+    world.apply(cluster_queue({"res": 0}, {})).settle_all(10)
+    return world
+
+
+def lessened_meanwhile() -> World:
+    """One of four cpus is left, fifteen seconds before the end."""
+    world = cell(cluster_queue({"res": 4}, {}))
+    world.submit("a", 1, 4).settle_all(10)
+    world.apply(cluster_queue({"res": 1}, {})).settle_all(5)
+    world.report("a", "JobFinished", success=True).settle_all(10)
+    return world
+
+
+def deleted() -> World:
+    world = lessened()
+    world.delete("ClusterQueue", "main")
+    world.settle_all(10)
+    return world
+
+
+@pytest.mark.parametrize("play", [lessened, deleted])
+def test_what_was_within_quota_then_is_not_borrowed_whatever_the_quota_is_later(
+    play: Callable[[], World],
+) -> None:
+    for run in what_if(ListSource(play().log), Changes()).runs:
+        assert run.numbers["borrowedSeconds"] == {}
+
+
+def test_what_is_above_quota_counts_from_when_it_is() -> None:
+    numbers = recorded(ListSource(lessened_meanwhile().log)).numbers
+    assert 45 <= numbers["borrowedSeconds"]["res/cpu"] < 45.1  # three cpus of four, for fifteen seconds

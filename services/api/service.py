@@ -186,7 +186,14 @@ class ApiService:
         check(request)
         await queries.wait_for(self.follower, request.min_seq)
         foreign = queries.foreign_to(self.follower.world, request.within)
-        return await self.explainer.explain(request, foreign)
+        try:
+            return await self.explainer.explain(request, foreign)
+        except UnknownError as error:
+            job = render(self.follower.world, "Job", f"{request.namespace}/{request.name}")
+            if job is None:
+                raise
+            phase, message = job["status"].get("phase", ""), job["status"].get("message", "")
+            raise UnknownError(f"{error}: the job is {phase}{': ' if message else ''}{message}") from None
 
     def _health(self) -> dict[str, Any]:
         """Return what the services API tells of this replica; every replica serves."""

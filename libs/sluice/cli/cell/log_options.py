@@ -20,7 +20,9 @@ from sluice.cli.kit.terminal import echo
 from sluice.events.codec import CommitDecodeError
 from sluice.log.errors import EventLogError
 from sluice.log.fold import FoldError
-from sluice.protocol.subjects import job_of
+from sluice.protocol.subjects import COMMITS, job_of
+from sluice.replay.history.causes import history
+from sluice.replay.history.event_text import describe
 from sluice.replay.simulate.changes import ChangeError
 from sluice.replay.simulate.cluster_traces import TraceError
 from sluice.replay.source import moments
@@ -188,7 +190,7 @@ def plain_errors() -> Iterator[None]:
         everybody = _everybody()
         if _full(error.name) in everybody:
             raise CliError(
-                f"job {error.name!r} is over, or not there yet, at that moment",
+                f"job {error.name!r} is over, or not there yet, at that moment{_last_word(error.name)}",
                 hint=f"`sluice replay timeline {error.name}` tells when it was; ask again with --at",
             ) from None
         near = _near(error.name, error.known) or _near(error.name, everybody)
@@ -213,6 +215,15 @@ def _everybody() -> list[str]:
         return []
     found = {job_of(entry.suffix) for entries in source.read(1, None, ("job.>",)) for entry in entries}
     return sorted(job for job in found if job is not None)
+
+
+def _last_word(name: str) -> str:
+    """Return what the log says last of a job: why it was refused, or how it ended."""
+    source = click.get_current_context().meta[_SOURCE]
+    said = [each for each in history(source, (_full(name),)) if each.writer in COMMITS]
+    if not said:
+        return ""
+    return f": {said[-1].type} at {said[-1].seq}, {describe({**said[-1].data, 'type': said[-1].type})}"
 
 
 def _full(name: str) -> str:

@@ -107,25 +107,46 @@ def preemptions_of(source: Source, key: str, progress: Progress | None = None) -
 
 
 def history(source: Source, keys: Iterable[str], progress: Progress | None = None) -> list[Happening]:
-    """Return all that happened to jobs, workloads or queues; a job's workloads are found on the way."""
+    """Return all that happened to jobs, workloads or queues; a job's workloads are found on the way.
+
+    Messages about the jobs are there, and what they were answered where nothing followed.
+    """
     wanted = set(keys)
+    asked: set[int] = set()
     found = []
     for entries in tracked(source.read(), progress):
         marks = [key.encode() for key in wanted]
         for entry in entries:
             if entry.suffix in COMMITS:
-                if not any(mark in entry.payload for mark in marks):
+                answers = (
+                    asked and entry.suffix == "slices" and any(w in entry.payload for w in _NOTHING_CAME)
+                )
+                if not answers and not any(mark in entry.payload for mark in marks):
                     continue
-            elif entry.suffix.startswith("job.") and job_of(entry.suffix) not in wanted:
-                continue
-            for happening in _marked(entry, marks):
+            elif entry.suffix.startswith("job."):
+                if job_of(entry.suffix) not in wanted:
+                    continue
+                asked.add(entry.seq)
+            for happening in _marked(entry, (*marks, *_NOTHING_CAME)):
                 about = happening.about()
-                if about & wanted:
+                if about & wanted or not asked.isdisjoint(_turned_down(happening)):
                     found.append(happening)
                     if happening.type in ("WorkloadCreated", "VariantCreated"):
                         wanted |= {key for key in about if "/" in key}
                         marks = [key.encode() for key in wanted]
     return found
+
+
+_NOTHING_CAME = (b"InputsIgnored", b"Rejected")
+"""Events that answer messages and name no job."""
+
+
+def _turned_down(happening: Happening) -> Sequence[int]:
+    """Return the messages that were refused, or changed nothing, as the event says."""
+    if happening.type == "InputsIgnored":
+        seqs: Sequence[int] = happening.data["seqs"]
+        return seqs
+    return (happening.cause,) if happening.type == "Rejected" else ()
 
 
 def _marked(entry: Entry, marks: Sequence[bytes]) -> Iterator[Happening]:

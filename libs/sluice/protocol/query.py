@@ -124,8 +124,8 @@ class ListRequest(Request, frozen=True, kw_only=True):
     continue_: str = msgspec.field(default="", name="continue")
 
 
-class ListAnswer(Wire, frozen=True, kw_only=True):
-    """Objects as of `seq`, and where the list goes on ("": it does not).
+class ListAnswer(Wire, frozen=True, kw_only=True, omit_defaults=False):
+    """Objects as of `seq`, and where the list goes on ("": it does not). A list of none has its `items`, too.
 
     `omitted`: of a history, how many earlier events are not among them.
     """

@@ -14,6 +14,7 @@ from sluice.contract import schema_api, schema_cells, schema_checks
 from sluice.contract.schema import files
 from sluice.events.catalogue import EVENTS, WRITERS
 from sluice.events.codec import decode_commit, decode_message
+from sluice.protocol import query
 from sluice.protocol.checks import CheckVerdict
 
 ROOT = Path(__file__).parents[3]
@@ -90,3 +91,8 @@ def _validate(family: str, kind: str, value: Any) -> None:
     schema = json.loads(FILES[f"proto/schema/{family}.json"])
     registry: Registry = Registry().with_resource("urn:s", Resource.from_contents(schema))
     jsonschema.Draft202012Validator({"$ref": f"urn:s#/$defs/{kind}"}, registry=registry).validate(value)
+
+
+def test_a_list_of_none_has_its_items():
+    """Clients in other languages look for the field that the schema names."""
+    assert msgspec.json.decode(msgspec.json.encode(query.ListAnswer(seq=7)))["items"] == []

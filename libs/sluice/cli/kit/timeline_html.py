@@ -38,10 +38,10 @@ h1 { font-size: 1.4rem; margin: 0; } h2 { font-size: 1.05rem; margin: 1.6rem 0 .
   color: #fff; background: #505e69; font-size: .8rem; padding-left: .3rem; box-sizing: border-box;
   text-overflow: ellipsis; }
 .narrow { padding: 0; text-indent: 100%; }
-.waiting, .pending { background: repeating-linear-gradient(135deg, #7c5613 0 6px, #6a490f 6px 12px); }
-.reserved, .admitted { background: #5644a8; } .running, .ready { background: #0b6a70; } .stopping {
+.queued, .pending { background: repeating-linear-gradient(135deg, #7c5613 0 6px, #6a490f 6px 12px); }
+.quotareserved, .admitted { background: #5644a8; } .running, .ready { background: #0b6a70; } .stopping {
   background: #94440c; }
-.deactivated, .rejected, .retry { background: #a31d17; }
+.suspended, .rejected, .retry { background: #a31d17; }
 .mark { position: absolute; top: 0; bottom: 0; width: 1.2rem; margin-left: -.6rem; display: grid;
   place-items: center;
   color: var(--bad); font-weight: 800; text-shadow: 0 0 3px var(--ground), 0 0 3px var(--ground); }

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from sluice.core.views.present.job import Phase
 from sluice.core.workload.reasons import FLAVOR_MIGRATION, PREEMPTED
 from sluice.events.base import Micros
 
@@ -20,9 +21,8 @@ SLICE: Final = "slice"
 CHECK: Final = "check"
 """Kinds of lanes: a job's phases, one of its variants, one of its workload slices, one of its checks."""
 
-WAITING: Final = "Waiting"
-HOLDING: Final = ("Reserved", "Admitted", "Running", "Stopping")
-"""States in which a workload has quota, in the order in which they come."""
+HOLDING: Final = (Phase.RESERVED, Phase.ADMITTED, Phase.RUNNING, Phase.STOPPING)
+"""Phases in which a workload has quota, in the order in which they come."""
 
 
 @dataclass
@@ -31,6 +31,7 @@ class Span:
 
     lane: str
     state: str
+    """A `Phase` of a job, or of a check its state."""
     detail: str
     begin: Micros
     from_seq: int
@@ -105,9 +106,9 @@ class Story:
         for lane in self.lanes.values():
             group: list[Span] = []
             for span in lane.spans if lane.kind == PHASE else ():
-                if span.state == WAITING and group and group[-1].end == span.begin:
+                if span.state == Phase.QUEUED and group and group[-1].end == span.begin:
                     group.append(span)
-                elif span.state == WAITING:
+                elif span.state == Phase.QUEUED:
                     if group:
                         yield lane.job, group
                     group = [span]
@@ -142,18 +143,18 @@ class Story:
             self._families[job].remove(parent)
             self.lanes.pop((job, SLICE, parent), None)
         self._join(key, job, VARIANT)
-        self._enter(self._lane(key), WAITING, "", h)
+        self._enter(self._lane(key), Phase.QUEUED, "", h)
 
     def _reason(self, _: str, h: Happening) -> None:
         for key in h.data.get("workloads", ()):
             if key not in self._jobs:
                 continue
-            if (lane := self._lane(key)).spans and lane.spans[-1].state == WAITING:
-                self._enter(lane, WAITING, str(h.data["reason"]), h)
+            if (lane := self._lane(key)).spans and lane.spans[-1].state == Phase.QUEUED:
+                self._enter(lane, Phase.QUEUED, str(h.data["reason"]), h)
             job = self._job(key)
             phases = self._phases(job)
-            if phases.spans and phases.spans[-1].state == WAITING and self._families[job] == [key]:
-                self._enter(phases, WAITING, str(h.data["reason"]), h)
+            if phases.spans and phases.spans[-1].state == Phase.QUEUED and self._families[job] == [key]:
+                self._enter(phases, Phase.QUEUED, str(h.data["reason"]), h)
 
     def _reserved(self, key: str, h: Happening) -> None:
         job = self._job(key)
@@ -163,7 +164,7 @@ class Story:
         counts = ", ".join(f"{ps['count']} x {ps['name']}" for ps in h.data["podSets"])
         lane, where = self._lane(key), ", ".join(flavors) or "no flavor"
         attempt = max((span.attempt for span in lane.spans), default=0) + 1
-        span = self._enter(lane, "Reserved", where, h, attempt=attempt)
+        span = self._enter(lane, Phase.RESERVED, where, h, attempt=attempt)
         span.note = f"{job} ({counts}) on {where}"
         left = self._left.pop(job, None) or next(
             (each for each in self._holding(job) if each is not span and each.stopped == "migrated"), None
@@ -174,7 +175,7 @@ class Story:
 
     def _advance(self, key: str, h: Happening, state: str) -> None:
         span = self._held(key)
-        if span is not None and span.state != "Stopping" and h.data.get("ready", True):
+        if span is not None and span.state != Phase.STOPPING and h.data.get("ready", True):
             self._enter(self._lane(key), state, span.detail, h, attempt=span.attempt, note=span.note)
             self._follow(self._job(key), h)
 
@@ -185,7 +186,7 @@ class Story:
         reason, message = h.data["reason"], h.data.get("message", "")
         stopping = self._enter(
             self._lane(key),
-            "Stopping",
+            Phase.STOPPING,
             span.detail,
             h,
             attempt=span.attempt,
@@ -229,9 +230,9 @@ class Story:
                 lane is not None
                 and lane.spans
                 and lane.spans[-1].end is None
-                and lane.spans[-1].state == WAITING
+                and lane.spans[-1].state == Phase.QUEUED
             ):
-                self._enter(lane, "Deactivated", str(h.data.get("reason", "")), h)
+                self._enter(lane, Phase.SUSPENDED, str(h.data.get("reason", "")), h)
 
     def _switch(self, key: str, h: Happening, state: str) -> None:
         if key not in self._jobs or self._held(key) is not None:
@@ -286,9 +287,9 @@ class Story:
                 yield span
 
     def _wait(self, key: str, job: str, detail: str, h: Happening) -> None:
-        self._enter(self._lane(key), WAITING, detail, h)
+        self._enter(self._lane(key), Phase.QUEUED, detail, h)
         if not any(self._holding(job)):
-            self._enter(self._phases(job), WAITING, detail, h)
+            self._enter(self._phases(job), Phase.QUEUED, detail, h)
 
     def _stop(self, key: str, h: Happening, *, waits: bool) -> None:
         span, job = self._held(key), self._job(key)
@@ -307,7 +308,9 @@ class Story:
     def _follow(self, job: str, h: Happening) -> None:
         """Have the job's phase be that of the workload of it that is furthest."""
         best = max(
-            self._holding(job), key=lambda s: (s.state != "Stopping", HOLDING.index(s.state)), default=None
+            self._holding(job),
+            key=lambda s: (s.state != Phase.STOPPING, HOLDING.index(s.state)),
+            default=None,
         )
         if best is not None:
             self._enter(self._phases(job), best.state, best.detail, h, note=best.note)
@@ -339,9 +342,9 @@ _TOLD: dict[str, Callable[[Story, str, Happening], Any]] = {
     "PendingReasonChanged": Story._reason,
     "WorkloadsParked": Story._reason,
     "QuotaReserved": Story._reserved,
-    "Admitted": lambda story, key, h: story._advance(key, h, "Admitted"),
-    "WorkloadPodsReady": lambda story, key, h: story._advance(key, h, "Running"),
-    "VariantPodsReady": lambda story, key, h: story._advance(key, h, "Running"),
+    "Admitted": lambda story, key, h: story._advance(key, h, Phase.ADMITTED),
+    "WorkloadPodsReady": lambda story, key, h: story._advance(key, h, Phase.RUNNING),
+    "VariantPodsReady": lambda story, key, h: story._advance(key, h, Phase.RUNNING),
     "Evicted": Story._evicted,
     "Preempted": Story._preempted,
     "QuotaReleased": Story._released,
@@ -351,7 +354,7 @@ _TOLD: dict[str, Callable[[Story, str, Happening], Any]] = {
     "WorkloadDeleted": Story._over,
     "WorkloadDeactivated": Story._deactivated,
     "VariantDeactivated": lambda story, key, h: story._switch(key, h, ""),
-    "VariantActivated": lambda story, key, h: story._switch(key, h, WAITING),
+    "VariantActivated": lambda story, key, h: story._switch(key, h, Phase.QUEUED),
     "ChecksRequested": Story._check,
     "CheckStateChanged": Story._check,
     "ChecksWithdrawn": Story._withdrawn,

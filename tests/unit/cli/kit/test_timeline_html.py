@@ -3,8 +3,12 @@
 import re
 from html.parser import HTMLParser
 
+import pytest
+
 from sluice.cli.kit.timeline_html import page
+from sluice.core.views.present.job import Phase
 from sluice.replay.history.causes import Happening
+from sluice.replay.history.lanes import HOLDING
 
 WORKLOAD = {"namespace": "default", "name": "w", "job": {"key": "default/<train>"}}
 
@@ -50,7 +54,7 @@ def test_it_asks_for_nothing_and_is_well_formed():
 
 
 def test_the_table_has_every_span_and_mark():
-    """Waiting, Reserved, Stopping, the mark, Waiting again; and the head."""
+    """Queued, QuotaReserved, Stopping, the mark, Queued again; and the head."""
     parser = _Balanced()
     parser.feed(page(STORY, "x"))
     assert parser.rows == 1 + 5
@@ -63,3 +67,8 @@ def test_spans_lie_within_the_lane():
 
 def test_nothing_found_is_a_page_too():
     assert "messages none" in page([], "x")
+
+
+@pytest.mark.parametrize("phase", [Phase.QUEUED, Phase.SUSPENDED, *HOLDING])
+def test_every_phase_of_a_lane_has_a_colour(phase):
+    assert re.search(rf"\.{phase.lower()}\b", page(STORY, "x"))

@@ -57,14 +57,14 @@ def test_phases_follow_each_other_without_a_gap_until_the_end():
     ).values()
 
     assert _spans(lane) == [
-        ("Waiting", "", 1, 2),
-        ("Waiting", "WaitingForQuota", 2, 3),
-        ("Reserved", "spot", 3, 4),
+        ("Queued", "", 1, 2),
+        ("Queued", "WaitingForQuota", 2, 3),
+        ("QuotaReserved", "spot", 3, 4),
         ("Admitted", "spot", 4, 5),
         ("Running", "spot", 5, 6),
         ("Stopping", "spot", 6, 7),
-        ("Waiting", "", 7, 8),
-        ("Reserved", "spot", 8, 9),
+        ("Queued", "", 7, 8),
+        ("QuotaReserved", "spot", 8, 9),
     ]
     assert [(mark.type, mark.seq, mark.other) for mark in lane.marks] == [("Preempted", 6, "default/x")]
 
@@ -94,14 +94,14 @@ def test_each_variant_has_a_lane_and_the_job_that_of_the_furthest():
         (PHASE, "default/train"), (VARIANT, "default/v-spot"), (VARIANT, "default/v-res"),
     }  # fmt: skip
     assert _spans(lanes[VARIANT, "default/v-res"]) == [
-        ("Waiting", "", 2, 3),
-        ("Waiting", "NoQuota", 3, 6),
-        ("Reserved", "res", 6, 8),
+        ("Queued", "", 2, 3),
+        ("Queued", "NoQuota", 3, 6),
+        ("QuotaReserved", "res", 6, 8),
         ("Admitted", "res", 8, 9),
     ]
     assert _spans(lanes[PHASE, "default/train"])[1:] == [
         ("Admitted", "spot", 4, 6),
-        ("Reserved", "res", 6, 8),
+        ("QuotaReserved", "res", 6, 8),
         ("Admitted", "res", 8, 9),
     ]
     assert [mark.type for mark in lanes[PHASE, "default/train"].marks] == ["Migrated"]
@@ -115,9 +115,9 @@ def test_a_slice_that_takes_the_place_of_another_has_its_own_lane():
         _reserved(4, "default/w2"),
         _told(4, "WorkloadSliceReplaced", "default/w", by="default/w2"),
     )
-    assert _spans(lanes[SLICE, "default/w"]) == [("Waiting", "", 1, 2), ("Reserved", "spot", 2, 4)]
-    assert _spans(lanes[SLICE, "default/w2"]) == [("Reserved", "spot", 4, None)]
-    assert _spans(lanes[PHASE, "default/train"])[-1] == ("Reserved", "spot", 2, None)
+    assert _spans(lanes[SLICE, "default/w"]) == [("Queued", "", 1, 2), ("QuotaReserved", "spot", 2, 4)]
+    assert _spans(lanes[SLICE, "default/w2"]) == [("QuotaReserved", "spot", 4, None)]
+    assert _spans(lanes[PHASE, "default/train"])[-1] == ("QuotaReserved", "spot", 2, None)
 
 
 def test_checks_have_lanes_until_they_are_withdrawn():
@@ -134,4 +134,4 @@ def test_checks_have_lanes_until_they_are_withdrawn():
 def test_what_a_log_holds_before_its_first_message_about_a_workload_is_not_guessed():
     """An excerpt may begin anywhere."""
     (lane,) = _lanes(_told(1, "Admitted"), _reserved(2), _told(3, "QuotaReleased")).values()
-    assert _spans(lane) == [("Reserved", "spot", 2, 3), ("Waiting", "", 3, None)]
+    assert _spans(lane) == [("QuotaReserved", "spot", 2, 3), ("Queued", "", 3, None)]

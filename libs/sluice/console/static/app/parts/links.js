@@ -19,7 +19,7 @@ export const Time = ({ of, near, parts }) =>
 
 const TONES = {
   Running: "good", Admitted: "good", Succeeded: "done", Finished: "done", Failed: "bad", Rejected: "bad", Inactive: "bad",
-  Queued: "wait", Pending: "wait", Submitted: "wait", QuotaReserved: "half", Reserved: "half", Waiting: "wait",
+  Queued: "wait", Pending: "wait", Submitted: "wait", QuotaReserved: "half",
   Stopping: "half", Suspended: "half", Evicted: "half", Deactivated: "bad", Ready: "good", Lost: "bad", Unknown: "half", Retry: "half",
 };
 export const tone = (phase) => TONES[phase] ?? "plain";

@@ -87,7 +87,7 @@ def test_nothing_is_public_that_only_its_room_uses(package: str) -> None:
         for name in public_api.public_names(module)
         if not public_api.submodule(module, name)
     }
-    assert sorted(spare - used) == []
+    assert sorted(spare - used) == [], sorted(spare - used)
 
 
 @pytest.mark.parametrize("package", [*PUBLIC, "services"])

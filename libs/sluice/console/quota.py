@@ -4,16 +4,13 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from sluice.api import kueue
 from sluice.api.quantity import format_value
-from sluice.core.quota.tree import WEIGHT_SCALE, FlavorResource, Node, Quota
+from sluice.core.quota.tree import WEIGHT_SCALE, FlavorResource, Node, Quota, borrowed
 from sluice.core.views import ClusterQueueView, cluster_queue_status
-from sluice.core.views.holding import promised
-from sluice.core.workload.charges import add
+from sluice.core.views.quota_totals import QuotaTotals, queue_totals
 from sluice.readmodel.quota_tree import tree_of
 from sluice.readmodel.world import World
 
 from .answers import Amount, FlavorRow, FlavorTotal, Loan, NodeRow, QuotaRow
-
-Usage = dict[FlavorResource, int]
 
 
 def amount(resource: str, value: int) -> Amount:
@@ -26,16 +23,9 @@ class QuotaTree:
     def __init__(self, world: World) -> None:
         self.view = world.view
         self.tree = tree_of(self.view)
-        self._used: dict[str, Usage] = {}
-        self._promised: dict[str, Usage] = {}
-        self._reserved: dict[str, Usage] = {}
-        for name, queue in self.view.cluster_queues.items():
-            only_promised = promised(self.view, queue)
-            used = dict(queue.reservation)
-            add(used, {fr: -n for fr, n in only_promised.items()})
-            reserved = dict(used)
-            add(reserved, {fr: -n for fr, n in queue.usage.items()})
-            self._used[name], self._promised[name], self._reserved[name] = used, only_promised, reserved
+        self._totals = {
+            name: queue_totals(self.view, queue) for name, queue in self.view.cluster_queues.items()
+        }
         self.lent: dict[tuple[str, FlavorResource], int] = {}
         """(queue or cohort, of which flavor and resource) -> what others use of its quota."""
         self.loans: list[tuple[str, str, FlavorResource, int]] = []
@@ -62,22 +52,22 @@ class QuotaTree:
 
     def _lend(self, root: Node) -> None:
         """Say who lends what is borrowed in a tree: in proportion to what each could lend."""
-        members = list(_subtree(root))
+        members = list(root.subtree_nodes())
         for fr in sorted({fr for node in members for fr in node.cells}):
             spare: dict[str, int] = {}
-            borrowed: dict[str, int] = {}
+            taken: dict[str, int] = {}
             for node in members:
                 quota: Quota | None = node.quotas.get(fr)
                 nominal = 0 if quota is None else quota.nominal
-                used = self._used[node.name].get(fr, 0) if node.is_cluster_queue else 0
+                used = self._totals[node.name].used(fr) if node.is_cluster_queue else 0
                 if used > nominal:
-                    borrowed[node.name] = used - nominal
+                    taken[node.name] = borrowed(used, nominal)
                 elif nominal > used:
                     limit = None if quota is None else quota.lending_limit
                     could = nominal - used if limit is None else min(limit, nominal - used)
                     spare[_unique(node)] = could
-            total = min(sum(borrowed.values()), sum(spare.values()))
-            for borrower, part in _shared(total, borrowed).items():
+            total = min(sum(taken.values()), sum(spare.values()))
+            for borrower, part in _shared(total, taken).items():
                 for lender, lot in _shared(part, spare).items():
                     if lot:
                         self.loans.append((lender, borrower, fr, lot))
@@ -85,28 +75,18 @@ class QuotaTree:
 
     def rows(self, node: Node) -> list[QuotaRow]:
         """Return a row for each flavor and resource that the node has quota or usage of."""
-        queues = [node] if node.is_cluster_queue else [n for n in _subtree(node) if n.is_cluster_queue]
-        used: Usage = {}
-        only_promised: Usage = {}
-        reserved: Usage = {}
-        for queue in queues:
-            add(used, self._used.get(queue.name, {}))
-            add(only_promised, self._promised.get(queue.name, {}))
-            add(reserved, self._reserved.get(queue.name, {}))
-        nominal: Usage = {}
-        for each in [node] if node.is_cluster_queue else _subtree(node):
-            add(nominal, {fr: quota.nominal for fr, quota in each.quotas.items()})
-        order = dict.fromkeys([*nominal, *sorted(fr for fr, n in used.items() if n or fr in only_promised)])
-        return [
-            self._row(node, fr, nominal.get(fr, 0), used.get(fr, 0), only_promised, reserved) for fr in order
-        ]
+        totals = QuotaTotals()
+        for each in node.subtree_nodes():
+            if each.is_cluster_queue:
+                totals.add(self._totals[each.name])
+            else:
+                totals.add(QuotaTotals({fr: quota.nominal for fr, quota in each.quotas.items()}))
+        return [self._row(node, fr, totals) for fr in totals.rows()]
 
-    def _row(
-        self, node: Node, fr: FlavorResource, nominal: int, used: int, only_promised: Usage, reserved: Usage
-    ) -> QuotaRow:
+    def _row(self, node: Node, fr: FlavorResource, totals: QuotaTotals) -> QuotaRow:
         flavor, resource = fr
         quota = node.quotas.get(fr)
-        borrowed = max(0, used - nominal)
+        used = totals.used(fr)
 
         def of(value: int) -> Amount:
             return amount(resource, value)
@@ -117,13 +97,13 @@ class QuotaTree:
         return QuotaRow(
             flavor=flavor,
             resource=resource,
-            nominal=of(nominal),
+            nominal=of(totals.nominal.get(fr, 0)),
             used=of(used),
-            own=of(used - borrowed),
-            borrowed=of(borrowed),
+            own=of(used - totals.borrowed(fr)),
+            borrowed=of(totals.borrowed(fr)),
             lent=of(self.lent.get((_unique(node), fr), 0)),
-            promised=of(only_promised.get(fr, 0)),
-            reserved=of(reserved.get(fr, 0)),
+            promised=of(totals.promised.get(fr, 0)),
+            reserved=of(used - totals.usage.get(fr, 0)),
             free=of(node.available(fr)),
             borrowing_limit=limit(quota.borrowing_limit if quota is not None else None),
             lending_limit=limit(quota.lending_limit if quota is not None else None),
@@ -131,7 +111,7 @@ class QuotaTree:
 
     def node_row(self, node: Node, depth: int) -> NodeRow:
         """Return a node as a row of the tree."""
-        queues = [node] if node.is_cluster_queue else [n for n in _subtree(node) if n.is_cluster_queue]
+        queues = [node] if node.is_cluster_queue else [n for n in node.subtree_nodes() if n.is_cluster_queue]
         statuses = [cluster_queue_status(self.view, self.view.cluster_queues[q.name]) for q in queues]
         spec = self.view.cluster_queues[node.name].spec if node.is_cluster_queue else None
         active, why = active_of(statuses[0]) if node.is_cluster_queue else (True, "")
@@ -178,9 +158,10 @@ class QuotaTree:
                         if node.is_cluster_queue and node.name not in queues:
                             queues.append(node.name)
                 if node.is_cluster_queue:
-                    for (flavor, resource), value in self._used[node.name].items():
+                    totals = self._totals[node.name]
+                    for flavor, resource in totals.reservation:
                         if flavor == name:
-                            used[resource] = used.get(resource, 0) + value
+                            used[resource] = used.get(resource, 0) + totals.used((flavor, resource))
             spec = stored.object.spec if isinstance(stored.object, kueue.ResourceFlavor) else None
             found.append(
                 FlavorRow(
@@ -218,12 +199,6 @@ def queue_node(tree: QuotaTree, queue: ClusterQueueView) -> Node | None:
 def _unique(node: Node) -> str:
     """A cohort may be called as a queue is."""
     return node.name if node.is_cluster_queue else f"cohort/{node.name}"
-
-
-def _subtree(node: Node) -> Iterator[Node]:
-    yield node
-    for child in node.children:
-        yield from _subtree(child)
 
 
 def _shared(total: int, among: Mapping[str, int]) -> dict[str, int]:

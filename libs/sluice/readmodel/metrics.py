@@ -17,8 +17,8 @@ from sluice.core.quota.fair_share import dominant_resource_share
 from sluice.core.quota.tree import FlavorResource, Node, Quota
 from sluice.core.timing import MICROS_PER_S
 from sluice.core.views import ClusterQueueView, cluster_queue_status, local_queue_status, why_pending
-from sluice.core.views.present.queue import cohort_names, members
 from sluice.core.views.present.unadmitted import waiting_for
+from sluice.core.views.quota_totals import cohort_names, members
 from sluice.core.views.totals import TOTALS, WAIT_BOUNDS_S, series
 from sluice.core.workload.pending_reasons import PENDING_EVALUATION, WAITING_FOR_PREEMPTED
 from sluice.log.cell import Presence

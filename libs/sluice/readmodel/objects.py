@@ -23,10 +23,10 @@ from sluice.core.views.holding import charged_pods
 from sluice.core.views.present.job import Phase, current, is_over, status_fields
 from sluice.core.views.present.phase import WorkloadPhase, workload_phase
 from sluice.core.views.present.preemptions import to_make_way_for
-from sluice.core.views.present.queue import cohort_names
 from sluice.core.views.present.slices import described, is_slice, place, waiting
 from sluice.core.views.present.times import timestamp
 from sluice.core.views.present.unadmitted import check_states, in_order, told, waiting_for
+from sluice.core.views.quota_totals import cohort_names
 from sluice.core.views.records import Migration
 from sluice.core.workload.admission_checks import READY
 from sluice.core.workload.charges import counts, size_text

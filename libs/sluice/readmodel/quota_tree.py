@@ -2,7 +2,7 @@
 
 from sluice.core.quota.fair_share import weight
 from sluice.core.quota.manifests import quotas_of
-from sluice.core.quota.tree import CohortCycleError, Tree
+from sluice.core.quota.tree import Tree
 from sluice.core.views import View
 
 
@@ -11,11 +11,7 @@ def tree_of(view: View) -> Tree:
     tree = Tree()
     for name, spec in sorted(view.cohorts.items()):
         quotas, share = quotas_of(spec.resource_groups), weight(spec.fair_sharing)
-        try:
-            tree.set_cohort(name, spec.parent_name, quotas, share)
-        except CohortCycleError:
-            # As the scheduler takes it, which refuses nothing that is in the log.
-            tree.set_cohort(name, "", quotas, share)
+        tree.set_cohort(name, spec.parent_name, quotas, share)
     for name, queue in sorted(view.cluster_queues.items()):
         if queue.spec is not None:
             spec_ = queue.spec

@@ -21,6 +21,11 @@ class Quota:
     lending_limit: int | None = None
 
 
+def borrowed(used: int, nominal: int) -> int:
+    """Return what of *used* is above nominal quota: others of the cohort lend it, or quota was cut (SC3)."""
+    return max(0, used - nominal)
+
+
 class Cell:
     """One flavor and resource at one node. Only `Tree` writes to it."""
 
@@ -215,6 +220,12 @@ class Node:
         while node is not None:
             yield node
             node = node.parent
+
+    def subtree_nodes(self) -> Iterator["Node"]:
+        """Yield the node itself and all below it, parents first."""
+        yield self
+        for child in self.children:
+            yield from child.subtree_nodes()
 
     def root(self) -> "Node":
         node = self

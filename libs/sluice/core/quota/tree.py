@@ -21,7 +21,7 @@ Trials: `mark` starts one, every change of usage is then journalled, `rollback` 
 from bisect import bisect_left, insort
 from collections.abc import Mapping
 
-from .node import DEFAULT_WEIGHT, WEIGHT_SCALE, Cell, FlavorResource, Node, Quota, cell_of
+from .node import DEFAULT_WEIGHT, WEIGHT_SCALE, Cell, FlavorResource, Node, Quota, borrowed, cell_of
 
 
 class CohortCycleError(ValueError):
@@ -310,6 +310,7 @@ __all__ = [
     "Node",
     "Quota",
     "Tree",
+    "borrowed",
     "cell_of",
     "find_height_of_lowest_subtree_that_fits",
 ]

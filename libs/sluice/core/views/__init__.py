@@ -30,6 +30,7 @@ __all__ = [
     "position",
     "positions",
     "present",
+    "quota_totals",
     "records",
     "rows",
     "snapshot",

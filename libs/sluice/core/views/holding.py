@@ -200,4 +200,4 @@ def stands_alone(workload: WorkloadView | None, without: WorkloadView) -> bool:
     return workload is None
 
 
-__all__ = ["charged_pods", "promised"]
+__all__ = ["charged_pods"]

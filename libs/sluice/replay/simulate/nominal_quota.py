@@ -61,6 +61,3 @@ def as_configured(inputs: Iterable[Input]) -> tuple[SchedulerState, NominalQuota
                 quotas = {fr: quota.nominal for fr, quota in queue.node.quotas.items()}
                 nominal.note(queue.node.name, item.at, quotas)
     return state, nominal
-
-
-__all__ = ["NominalQuota", "as_configured"]

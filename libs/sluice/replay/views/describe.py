@@ -11,9 +11,9 @@ from sluice.core.config.objects import manifest_of
 from sluice.core.views import JobView, WorkloadView, position
 from sluice.core.views.present.job import because, current, job_status, status_fields
 from sluice.core.views.present.phase import WorkloadPhase, workload_phase
-from sluice.core.views.present.queue import cohort_names
 from sluice.core.views.present.slices import described, is_slice
 from sluice.core.views.present.unadmitted import check_states, in_order, waiting_for
+from sluice.core.views.quota_totals import cohort_names
 from sluice.core.workload.admission_checks import check_names
 from sluice.core.workload.charges import counts
 from sluice.events.codec import rfc3339

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sluice.api.quantity import format_value
-from sluice.core.quota.tree import Node
+from sluice.core.quota.tree import Node, borrowed
 from sluice.core.scheduler.state import SchedulerState
 from sluice.core.views.present.phase import phase_by
 from sluice.core.world.inadmissible import GATED_BY_ANNOTATION
@@ -48,7 +48,7 @@ def queue_summary(state: SchedulerState, queue: ClusterQueue) -> dict[str, Any]:
         rows[f"{flavor}/{resource}"] = {
             "nominal": format_value(resource, quota.nominal),
             "used": format_value(resource, used),
-            "borrowed": format_value(resource, max(0, used - quota.nominal)),
+            "borrowed": format_value(resource, borrowed(used, quota.nominal)),
             "available": format_value(resource, node.available(fr)),
         }
         if promised := node.used(fr) - used:

@@ -9,8 +9,8 @@ from sluice.cli.kit.durations import precise
 from sluice.cli.kit.table import Column, render
 from sluice.core.views import JobView, View
 from sluice.core.views.present.job import Phase, current, is_over, job_status
-from sluice.core.views.present.queue import nominal_quota
 from sluice.core.views.present.unadmitted import assigned_flavors
+from sluice.core.views.quota_totals import nominal_quota
 from sluice.events import scheduler as s
 from sluice.events import slices
 from sluice.events.base import Event, Micros, WorkloadKey

@@ -46,9 +46,22 @@ def _applied(state: State, event: ObjectApplied, seq: int, _at: Micros) -> None:
             queue.local_queues[local.key] = local
             queue.order = None
         case kueue.Cohort():
-            state.cohorts[event.name] = manifest.spec
+            spec = manifest.spec
+            if _closes_a_cycle(state, event.name, spec.parent_name):
+                # The api service refuses these; should one be in the log, it counts as a root (SC2).
+                spec = msgspec.structs.replace(spec, parent_name="")
+            state.cohorts[event.name] = spec
         case kueue.Configuration():
             _configure(state, manifest.spec, seq)
+
+
+def _closes_a_cycle(state: State, cohort: str, parent: str) -> bool:
+    while parent:
+        if parent == cohort:
+            return True
+        above = state.cohorts.get(parent)
+        parent = "" if above is None else above.parent_name
+    return False
 
 
 def _object_deleted(state: State, event: ObjectDeleted, seq: int, _at: Micros) -> None:

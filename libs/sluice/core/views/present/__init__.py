@@ -1,3 +1,3 @@
 """What people see, as `status` of manifests and in Kubernetes' words."""
 
-__all__ = ["job", "phase", "preemptions", "queue", "slices", "times", "unadmitted", "workload"]
+__all__ = ["job", "phase", "preemptions", "slices", "times", "unadmitted", "workload"]

@@ -1,12 +1,20 @@
 """Status of cluster queues, local queues and cohorts, as `status` of their manifests."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from sluice.api.kueue import ResourceGroup
-from sluice.api.quantity import format_value, resource_value
-from sluice.core.views.holding import promised, waits_for_victims
+from sluice.api.quantity import format_value
+from sluice.core.quota.tree import borrowed
+from sluice.core.views.holding import waits_for_victims
+from sluice.core.views.quota_totals import (
+    Amounts,
+    QuotaTotals,
+    cohort_totals,
+    members,
+    nominal_quota,
+    queue_totals,
+)
 from sluice.core.views.records import (
     ActiveState,
     ClusterQueueView,
@@ -21,7 +29,6 @@ from sluice.core.world import activity
 from .times import timestamp
 
 Status = dict[str, Any]
-Totals = Mapping[FlavorResource, int]
 
 
 def cluster_queue_status(view: State, queue: ClusterQueueView) -> Status:
@@ -29,17 +36,14 @@ def cluster_queue_status(view: State, queue: ClusterQueueView) -> Status:
 
     What is only promised is told apart: others use it still, and lend it to nobody.
     """
-    nominal = nominal_quota(queue)
-    only_promised = promised(view, queue) if queue.preemptors else {}
+    totals = queue_totals(view, queue)
     return {
         "conditions": [_active(queue.active or _assumed(queue))],
         "pendingWorkloads": sum(_pending(local) for local in queue.local_queues.values()),
         "reservingWorkloads": len(queue.workloads),
         "admittedWorkloads": queue.admitted,
-        "flavorsReservation": _flavors(
-            nominal, queue.reservation, borrowing=True, only_promised=only_promised
-        ),
-        "flavorsUsage": _flavors(nominal, queue.usage, borrowing=True),
+        "flavorsReservation": _flavors(totals, totals.reservation, borrowing=True, promised=totals.promised),
+        "flavorsUsage": _flavors(totals, totals.usage, borrowing=True),
     }
 
 
@@ -50,27 +54,24 @@ def local_queue_status(view: State, queue: LocalQueueView) -> Status:
     one, and count; where they are is told.
     """
     cluster_queue = queue.cluster_queue
-    nominal = nominal_quota(cluster_queue) if cluster_queue is not None else {}
-    reservation: dict[FlavorResource, int] = {}
-    usage: dict[FlavorResource, int] = {}
-    only_promised: dict[FlavorResource, int] = {}
+    totals = QuotaTotals(nominal_quota(cluster_queue) if cluster_queue is not None else {})
     elsewhere: dict[str, int] = {}
     for holder, workload in _holding(view, queue):
         if holder is not cluster_queue:
             elsewhere[holder.name] = elsewhere.get(holder.name, 0) + 1
-        add(reservation, workload.charge)
+        add(totals.reservation, workload.charge)
         if workload.admitted_at is not None:
-            add(usage, workload.charge)
+            add(totals.usage, workload.charge)
         elif waits_for_victims(view, holder, workload):
-            add(only_promised, workload.charge)
+            add(totals.promised, workload.charge)
     others = [{"name": name, "reservingWorkloads": count} for name, count in sorted(elsewhere.items())]
     return {
         "conditions": [_active(queue.active or _assumed_local(queue))],
         "pendingWorkloads": _pending(queue),
         "reservingWorkloads": queue.reserving,
         "admittedWorkloads": queue.admitted,
-        "flavorsReservation": _flavors(nominal, reservation, borrowing=False, only_promised=only_promised),
-        "flavorsUsage": _flavors(nominal, usage, borrowing=False),
+        "flavorsReservation": _flavors(totals, totals.reservation, promised=totals.promised),
+        "flavorsUsage": _flavors(totals, totals.usage),
         **({"inOtherClusterQueues": others} if others else {}),
     }
 
@@ -96,93 +97,37 @@ def _pending(queue: LocalQueueView) -> int:
 
 def cohort_status(view: State, name: str) -> Status:
     """Return what the cohort's whole subtree has and uses; Kueue has no such status."""
-    nominal: dict[FlavorResource, int] = {}
-    reservation: dict[FlavorResource, int] = {}
-    usage: dict[FlavorResource, int] = {}
-    only_promised: dict[FlavorResource, int] = {}
-    queues = members(view, name)
-    for queue in queues:
-        add(nominal, nominal_quota(queue))
-        add(reservation, queue.reservation)
-        add(usage, queue.usage)
-        add(only_promised, promised(view, queue))
-    for cohort in (name, *descendants(view, name)):
-        spec = view.cohorts.get(cohort)
-        add(nominal, _nominal(spec.resource_groups) if spec is not None else {})
+    totals = cohort_totals(view, name)
     return {
-        "clusterQueues": [queue.name for queue in queues],
-        "nominalQuota": _flavors(nominal, nominal, borrowing=False),
-        "flavorsReservation": _flavors(nominal, reservation, borrowing=False, only_promised=only_promised),
-        "flavorsUsage": _flavors(nominal, usage, borrowing=False),
-    }
-
-
-def cohort_names(view: State) -> dict[str, None]:
-    """Return all cohorts, those included that exist only because a queue names them."""
-    named = (queue.spec.cohort_name for queue in view.cluster_queues.values() if queue.spec is not None)
-    return dict.fromkeys([*view.cohorts, *filter(None, named)])
-
-
-def descendants(view: State, name: str) -> list[str]:
-    """Return the cohorts below *name*, by name; each once, even if a manifest closes a cycle."""
-    found: list[str] = []
-    parents = {name}
-    todo = [name]
-    while todo:
-        above = todo.pop()
-        for child in sorted(view.cohorts):
-            if view.cohorts[child].parent_name == above and child not in parents:
-                parents.add(child)
-                found.append(child)
-                todo.append(child)
-    return sorted(found)
-
-
-def members(view: State, name: str) -> list[ClusterQueueView]:
-    """Return the cluster queues of the cohort's subtree, by name."""
-    cohorts = frozenset((name, *descendants(view, name)))
-    found = [q for q in view.cluster_queues.values() if q.spec is not None and q.spec.cohort_name in cohorts]
-    return sorted(found, key=lambda queue: queue.name)
-
-
-def nominal_quota(queue: ClusterQueueView) -> dict[FlavorResource, int]:
-    """Return the nominal quota of a cluster queue, in the manifest's order."""
-    return _nominal(queue.spec.resource_groups) if queue.spec is not None else {}
-
-
-def _nominal(groups: Iterable[ResourceGroup]) -> dict[FlavorResource, int]:
-    return {
-        (flavor.name, resource.name): resource_value(resource.name, resource.nominal_quota)
-        for group in groups
-        for flavor in group.flavors
-        for resource in flavor.resources
+        "clusterQueues": [queue.name for queue in members(view, name)],
+        "nominalQuota": _flavors(totals, totals.nominal),
+        "flavorsReservation": _flavors(totals, totals.reservation, promised=totals.promised),
+        "flavorsUsage": _flavors(totals, totals.usage),
     }
 
 
 def _flavors(
-    nominal: Totals, totals: Totals, *, borrowing: bool, only_promised: Totals = MappingProxyType({})
+    totals: QuotaTotals,
+    amounts: Amounts,
+    *,
+    borrowing: bool = False,
+    promised: Mapping[FlavorResource, int] = MappingProxyType({}),
 ) -> list[Status]:
-    """Group totals by flavor; flavors with quota first, in their order, then those that only have usage.
+    """Group amounts by flavor; flavors with quota first, in their order, then those that only have usage.
 
-    *only_promised*: what of the totals is only promised, and neither used nor borrowed yet.
+    *promised*: what of the amounts is only promised, and neither used nor borrowed yet.
     """
     flavors: dict[str, list[Status]] = {}
-    for flavor, resource in _ordered(nominal, totals):
-        total = totals.get((flavor, resource), 0)
-        entry: Status = {"name": resource, "total": format_value(resource, total)}
+    for fr in (*totals.nominal, *sorted(fr for fr in amounts if fr not in totals.nominal)):
+        flavor, resource = fr
+        amount, waits = amounts.get(fr, 0), promised.get(fr, 0)
+        entry: Status = {"name": resource, "total": format_value(resource, amount)}
         if borrowing:
-            in_use = total - only_promised.get((flavor, resource), 0)
-            borrowed = max(0, in_use - nominal.get((flavor, resource), 0))
-            entry["borrowed"] = format_value(resource, borrowed)
-        if waits := only_promised.get((flavor, resource), 0):
+            entry["borrowed"] = format_value(resource, borrowed(amount - waits, totals.nominal.get(fr, 0)))
+        if waits:
             entry["promised"] = format_value(resource, waits)
         flavors.setdefault(flavor, []).append(entry)
     return [{"name": name, "resources": resources} for name, resources in flavors.items()]
-
-
-def _ordered(nominal: Totals, totals: Totals) -> Iterable[FlavorResource]:
-    yield from nominal
-    yield from sorted(key for key in totals if key not in nominal)
 
 
 def _assumed(queue: ClusterQueueView) -> ActiveState:
@@ -209,6 +154,3 @@ def _active(state: ActiveState) -> Status:
         "message": state.message,
         "lastTransitionTime": timestamp(state.since),
     }
-
-
-__all__ = ["cohort_names", "members", "nominal_quota"]

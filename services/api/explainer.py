@@ -1,15 +1,24 @@
-"""Has a process of its own say why a workload is pending: it folds the log, which takes a while."""
+"""Why a workload is pending: found in a copy of the service, as it takes a while to fold the log for it."""
 
-import asyncio
-import sys
 from collections.abc import Collection
+from functools import partial
 
 import msgspec
 import structlog
 
+from sluice.log.errors import EventLogError
+from sluice.log.runtime.process_pool import ChildLostError
+from sluice.log.runtime.question_pool import PoolBusyError, QuestionPool
 from sluice.protocol.query import WhyAnswer, WhyRequest
+from sluice.readmodel.scope import hidden
+from sluice.replay.explain.others import others_at
+from sluice.replay.explain.why import explain
+from sluice.replay.explain.why_text import plain_words
+from sluice.replay.source.errors import UnknownWorkloadError
+from sluice.replay.source.time_travel import scheduler_at
+from sluice.retention.live import log_source
 
-from .explain_worker import Answer, Question
+from .config import Config
 
 AT_ONCE, WAITING = 1, 8
 ANSWER_S = 45.0
@@ -28,47 +37,45 @@ class UnknownError(Exception):
 class Explainer:
     """One question at a time, and a few that wait: who asks most must not be all that this service does."""
 
-    def __init__(self) -> None:
-        self._turn = asyncio.Semaphore(AT_ONCE)
-        self._asked = 0
+    def __init__(self, config: Config) -> None:
+        self._url, self._cell = config.nats_url, config.cell
+        self._pool = QuestionPool(AT_ONCE, WAITING, ANSWER_S)
 
-    async def explain(self, request: WhyRequest, foreign: Collection[str] | None) -> WhyAnswer:
-        """Return the answer, with what is *foreign* hidden in it.
+    async def explain(self, request: WhyRequest, seq: int, foreign: Collection[str] | None) -> WhyAnswer:
+        """Return the answer, with what is *foreign* hidden in it; *seq*: up to where it is known who asks.
 
         Raises:
             UnknownError: there is no such workload in that namespace.
             BusyError: too many ask, or it takes too long.
         """
-        if self._asked >= AT_ONCE + WAITING:
-            raise BusyError("others have asked why before; try again in a few seconds")
-        self._asked += 1
+        name = f"{request.namespace}/{request.name}"
+        hide = None if foreign is None else frozenset(foreign)
+        work = partial(_explained, self._url, self._cell, name, hide)
         try:
-            async with asyncio.timeout(ANSWER_S), self._turn:
-                hide = None if foreign is None else sorted(foreign)
-                return await self._answered(Question(request.namespace, request.name, hide))
-        except TimeoutError:
-            raise BusyError(f"no answer in {ANSWER_S:g} s; try again") from None
-        finally:
-            self._asked -= 1
+            found = await self._pool.ask((seq, name, hide), work, lasts=lambda _: False)
+        except PoolBusyError:
+            raise BusyError("others have asked why before; try again in a few seconds") from None
+        except TimeoutError as error:
+            raise BusyError(f"{error}; try again") from None
+        except (ChildLostError, EventLogError) as error:
+            log.error("not explained", error=str(error))
+            raise BusyError("the log cannot be read now; try again") from None
+        if found is None:
+            raise UnknownError(f"workload or job {request.name!r} of {request.namespace!r} not found")
+        return found
 
-    async def _answered(self, question: Question) -> WhyAnswer:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "sluice.services.api.explain_worker",
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        try:
-            out, said = await process.communicate(msgspec.json.encode(question))
-        finally:
-            if process.returncode is None:
-                process.kill()
-        if process.returncode != 0:
-            log.error("not explained", error=said[-2000:].decode(errors="replace"))
-            raise BusyError("the log cannot be read now; try again")
-        answer = msgspec.json.decode(out, type=Answer)
-        if answer.found is None:
-            raise UnknownError(f"workload or job {question.name!r} of {question.namespace!r} not found")
-        return answer.found
+
+def _explained(url: str, cell: str, name: str, foreign: frozenset[str] | None) -> WhyAnswer | None:
+    """Return the answer as of the end of the log; None: there is no such workload."""
+    source = log_source(url, cell)
+    seq = source.end
+    fold = scheduler_at(source, seq)
+    try:
+        others = others_at(source, seq, fold, name)
+        report = explain(fold.state, name, seq, fold.at, others=others)
+    except UnknownWorkloadError:
+        return None
+    text, plain = list(plain_words(report)), msgspec.to_builtins(report.plain())
+    if foreign is not None:
+        text, plain = hidden((text, plain), foreign)
+    return WhyAnswer(seq=seq, text=text, report=plain)

@@ -54,7 +54,7 @@ class ApiService:
         self.clock = BoundedClock()
         instance = f"{os.getpid():x}{time.time_ns() & 0xFFFFFF:x}"
         self.changer = Changer(self.log, self.follower, instance=instance, clock=self.clock)
-        self.explainer = Explainer()
+        self.explainer = Explainer(self.config)
         self._tasks: set[asyncio.Task[None]] = set()
         self.responder = Responder(config.nats_url, f"api-{config.instance}")
 
@@ -187,7 +187,7 @@ class ApiService:
         await queries.wait_for(self.follower, request.min_seq)
         foreign = queries.foreign_to(self.follower.world, request.within)
         try:
-            return await self.explainer.explain(request, foreign)
+            return await self.explainer.explain(request, self.follower.world.seq, foreign)
         except UnknownError as error:
             job = render(self.follower.world, "Job", f"{request.namespace}/{request.name}")
             if job is None:

@@ -12,6 +12,7 @@ from sluice.api.errors import UNREADABLE
 from sluice.api.yaml import YamlTextError, plain_documents
 from sluice.events.base import JobKey
 from sluice.events.codec import rfc3339
+from sluice.log.runtime.question_pool import QuestionPool
 from sluice.protocol.subjects import job_suffix
 from sluice.readmodel.objects import NAMESPACED_KINDS
 from sluice.readmodel.world import World
@@ -27,7 +28,7 @@ from .actions.shapes import NAMES as ACTIONS
 from .asked import Asked
 from .cell import Looked, sequence
 from .problems import NotFoundError, ProblemError
-from .questions import Questions
+from .questions import asked as answer_to
 from .quota import QuotaTree
 from .redaction import Covered, environment
 
@@ -40,7 +41,7 @@ class Handlers:
     """Answers questions about one cell."""
 
     def __init__(
-        self, cell: Looked, access: Access, questions: Questions, actor: Actor | None = None
+        self, cell: Looked, access: Access, questions: QuestionPool, actor: Actor | None = None
     ) -> None:
         """*actor*: does what admins ask for; None: the console only shows."""
         self.cell, self.access, self.questions, self.actor = cell, access, questions, actor
@@ -80,7 +81,7 @@ class Handlers:
     ) -> A:
         """Return the answer that a process of its own finds for `?at=`."""
         upto, time, live = await self._head(asked)
-        found = await self.questions.ask((upto, *key), heavy.apart(lambda: work(upto)))
+        found = await answer_to(self.questions, (upto, *key), heavy.apart(lambda: work(upto)))
         return kind(upto=upto, time=time, live=live, lag=0, **fields, **found)
 
     # The cell
@@ -330,7 +331,9 @@ class Handlers:
         upto, time, live = await self._head(asked)
         source, queue = self.cell.source, asked.text("queue")
         found = await self.cell.read(lambda: lanes.preemptions(source, upto, queue))
-        told = await self.questions.ask((upto, "loops"), heavy.apart(lambda: heavy.loops(source, upto)))
+        told = await answer_to(
+            self.questions, (upto, "loops"), heavy.apart(lambda: heavy.loops(source, upto))
+        )
         start, limit = asked.start(), asked.limit()
         return answers.PreemptionsAnswer(
             upto=upto,

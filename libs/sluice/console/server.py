@@ -12,6 +12,7 @@ from aiohttp import web
 
 from sluice import __version__
 from sluice.log.errors import EventLogError
+from sluice.log.runtime.question_pool import QuestionPool
 from sluice.readmodel.metrics import CellMetrics
 from sluice.readmodel.objects import UnknownKindError
 from sluice.readmodel.selector import SelectorError
@@ -28,7 +29,7 @@ from .asked import Asked
 from .cell import Looked
 from .handlers import Handlers
 from .problems import NotFoundError, ProblemError, UnavailableError
-from .questions import Questions
+from .questions import pool
 from .routes import PREFIX, ROUTES, SESSIONS, Route
 from .static_files import StaticFiles
 
@@ -50,7 +51,7 @@ def application(
     access: Access,
     *,
     static: StaticFiles | None = None,
-    questions: Questions | None = None,
+    questions: QuestionPool | None = None,
     actor: Actor | None = None,
 ) -> web.Application:
     """Return the console of a cell as an application.
@@ -58,7 +59,7 @@ def application(
     *actor*: does what admins ask for; None: nobody does.
     """
     pages = static or StaticFiles()
-    handlers = Handlers(cell, access, questions or Questions(), actor)
+    handlers = Handlers(cell, access, questions or pool(), actor)
     guard = _Guard(access, pages.policy())
     app = web.Application(middlewares=[guard.middleware()], client_max_size=MAX_BODY)
     for route in (*ROUTES, *SESSIONS):

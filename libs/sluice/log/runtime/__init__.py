@@ -13,6 +13,7 @@ __all__ = [
     "presence",
     "process_pool",
     "projection",
+    "question_pool",
     "replica",
     "service",
     "snapshot",

@@ -6,7 +6,7 @@ from typing import Annotated
 import msgspec
 
 from sluice.log.runtime.config import load_prefixed
-from sluice.retention.policy import Policy
+from sluice.retention.policy import RetentionPolicy
 
 Seconds = Annotated[float, msgspec.Meta(ge=0)]
 
@@ -28,8 +28,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Cut also where the api service has saved nothing: it then forgets the histories of what is cut."""
 
     @property
-    def policy(self) -> Policy:
-        return Policy(self.max_age_s, self.max_bytes, self.keep_s)
+    def policy(self) -> RetentionPolicy:
+        return RetentionPolicy(self.max_age_s, self.max_bytes, self.keep_s)
 
 
 def load(env: Mapping[str, str]) -> Config:

@@ -13,7 +13,7 @@ import msgspec
 import uvloop
 
 from sluice import __version__
-from sluice.console.cell import Recorded
+from sluice.console.cell import RecordedCell
 from sluice.console.live import LiveCell
 from sluice.console.redaction import Covered
 from sluice.console.server import Server, application
@@ -49,7 +49,7 @@ async def _serve(config: Config) -> None:
 
 async def _serve_file(config: Config, stop: asyncio.Event) -> None:
     source, cover = _recorded(config.log), cover_of(config)
-    cell = Recorded(source if cover is None else Covered(source, cover))
+    cell = RecordedCell(source if cover is None else Covered(source, cover))
     try:
         async with Server(application(cell, access_of(config)), config.host, config.port) as server:
             _say(server.address, config.address_file)

@@ -17,7 +17,7 @@ from sluice.core.slices.job_request import resources_of
 from sluice.core.timing import MICROS_PER_S
 from sluice.core.views import View, WorkloadView, notices, to_manifest
 from sluice.core.views.present.history import Notice
-from sluice.core.views.records import ActiveState, Recorded
+from sluice.core.views.records import ActiveState, ShownCondition
 from sluice.core.workload.admission_checks import CheckState, max_retry_at
 from sluice.core.world.workload import Workload
 from sluice.events.base import Event, Micros, PodSet, PodSetAssignment, WorkloadKey
@@ -358,7 +358,7 @@ class _Past:
         shown, workload = self.situation.workload, self.situation.scheduled
         for kind, condition in self.conditions.items():
             if kind not in ("QuotaReserved", "Admitted", "Finished", "DeactivationTarget"):
-                recorded = Recorded(
+                recorded = ShownCondition(
                     condition["status"] == "True",
                     condition.get("reason", ""),
                     condition.get("message", ""),

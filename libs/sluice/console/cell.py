@@ -72,7 +72,7 @@ class Hands:
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-class Recorded:
+class RecordedCell:
     """A log that has ended, such as an exported one: it needs no server, and nothing in it changes."""
 
     kind, live = "file", False

@@ -4,3 +4,16 @@ The api service answers from it over the bus, and the console over HTTP, so both
 is the fold, `objects.render` an object as `sluice get -o json` prints it, and `follower.Follower` keeps a
 world at the end of a running cell's log.
 """
+
+__all__ = [
+    "follower",
+    "metrics",
+    "objects",
+    "queries",
+    "quota_tree",
+    "replicas",
+    "scope",
+    "selector",
+    "snapshot",
+    "world",
+]

@@ -25,8 +25,6 @@ from sluice.replay.source.time_travel import beginning, patterns_of, unhurried
 
 from .errors import NotSettledError, NotVerifiedError
 
-__all__ = ["Made", "Stored", "make", "verify"]
-
 Start = Callable[[Decider[Any]], Fold[Any]]
 """Returns a state to begin with."""
 

@@ -25,8 +25,8 @@ from sluice.replay.source.live import LiveSource
 from .archive import Archive
 from .base_making import Made, make, verify
 from .errors import ArchiveError, RetentionError
-from .live import LiveCell
-from .policy import Policy, wanted_cut
+from .live import ArchivedCell
+from .policy import RetentionPolicy, wanted_cut
 
 __all__ = ["Report", "archive_all", "make_base", "round_of"]
 
@@ -55,7 +55,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 async def archive_all(
-    cell: LiveCell, archive: Archive, until: int | None = None, done: Done = lambda _: None
+    cell: ArchivedCell, archive: Archive, until: int | None = None, done: Done = lambda _: None
 ) -> Report:
     """Archive the log up to where it ends now, or to *until*; nothing is cut.
 
@@ -68,7 +68,7 @@ async def archive_all(
 
 
 async def make_base(
-    cell: LiveCell,
+    cell: ArchivedCell,
     archive: Archive,
     wanted: int | None = None,
     *,
@@ -112,7 +112,7 @@ async def make_base(
     return base
 
 
-async def store(cell: LiveCell, archive: Archive, made: Made, done: Done) -> None:
+async def store(cell: ArchivedCell, archive: Archive, made: Made, done: Done) -> None:
     await asyncio.to_thread(archive.put_base, made.base, made.parts)
     done("base archived")
     await cell.put(made)
@@ -120,9 +120,9 @@ async def store(cell: LiveCell, archive: Archive, made: Made, done: Done) -> Non
 
 
 async def round_of(
-    cell: LiveCell,
+    cell: ArchivedCell,
     archive: Archive,
-    policy: Policy,
+    policy: RetentionPolicy,
     now: Micros,
     *,
     without_api: bool = False,
@@ -160,7 +160,7 @@ async def round_of(
 
 
 async def _cut(
-    cell: LiveCell, archive: Archive, base: Base, source: LiveSource, keep: int, done: Done
+    cell: ArchivedCell, archive: Archive, base: Base, source: LiveSource, keep: int, done: Done
 ) -> None:
     """Cut the log off before *keep*, when everything that goes can be read in the archive."""
     if not base.verified or keep > min(base.begin, base.seq) or keep - 1 > archive.end:
@@ -191,7 +191,7 @@ def _look_again(archive: Archive, first: int, keep: int) -> None:
         raise ArchiveError(f"{archive.store.where}: has nothing of {covered}, which is to go")
 
 
-async def _verified(cell: LiveCell, archive: Archive, source: LiveSource, wanted: int) -> Base | None:
+async def _verified(cell: ArchivedCell, archive: Archive, source: LiveSource, wanted: int) -> Base | None:
     """Return a base that a round before has made and not come to use."""
     for base in await cell.bases.usable(source.first, source.end):
         if base.verified and base.begin > wanted and base.seq <= archive.end:

@@ -17,6 +17,3 @@ class NotVerifiedError(RetentionError):
 
 class NotSettledError(RetentionError):
     """A service has decided nothing for long, or is not done deciding: there is no state to store yet."""
-
-
-__all__ = ["ArchiveError", "NotSettledError", "NotVerifiedError", "RetentionError"]

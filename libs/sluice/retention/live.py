@@ -26,7 +26,7 @@ from sluice.replay.source.live import LiveSource
 from .base_making import Made, Stored
 from .errors import NotVerifiedError
 
-__all__ = ["LiveCell", "base_finder", "log_source", "opened"]
+__all__ = ["ArchivedCell", "base_finder", "log_source", "opened"]
 
 OPEN_S = 10.0
 KNOWN = frozenset({*COMMITS, "api", "view"})
@@ -36,7 +36,7 @@ API = "api"
 
 
 @asynccontextmanager
-async def opened(url: str, cell: str, name: str = "sluice-archivist") -> AsyncIterator["LiveCell"]:
+async def opened(url: str, cell: str, name: str = "sluice-archivist") -> AsyncIterator["ArchivedCell"]:
     """Connect to a cell's log.
 
     Raises:
@@ -45,7 +45,7 @@ async def opened(url: str, cell: str, name: str = "sluice-archivist") -> AsyncIt
     log = JetStreamLog(url, cell, name=name)
     await log.open(OPEN_S)
     try:
-        yield LiveCell(log)
+        yield ArchivedCell(log)
     finally:
         await log.close()
 
@@ -88,7 +88,7 @@ def log_source(url: str, cell: str) -> LiveSource:
     return LiveSource(url, cell, newest, base_finder(url, cell))
 
 
-class LiveCell:
+class ArchivedCell:
     """One cell on a server."""
 
     def __init__(self, log: JetStreamLog) -> None:

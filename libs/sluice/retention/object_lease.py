@@ -22,7 +22,6 @@ from .errors import ArchiveError
 if TYPE_CHECKING:
     from obstore.store import S3Store
 
-__all__ = ["LEASE_S", "Lease"]
 
 LEASE_S = 60.0
 """After this long without a word from its holder a lease is free."""

@@ -30,7 +30,6 @@ from .object_lease import Lease
 if TYPE_CHECKING:
     from obstore.store import S3Store
 
-__all__ = ["LOCK", "Bucket"]
 
 LOCK = ".lock"
 LOCAL_BYTES = 1 << 30

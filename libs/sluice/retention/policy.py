@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from sluice.events.base import Micros
 from sluice.replay.source.source import Source, sequence_at
 
-__all__ = ["Policy", "wanted_cut"]
+__all__ = ["RetentionPolicy", "wanted_cut"]
 
 SECOND = 1_000_000
 
 
 @dataclass(frozen=True)
-class Policy:
+class RetentionPolicy:
     """What is older than `max_age_s`, or beyond `max_bytes`, is to go; 0 means no such limit."""
 
     max_age_s: float = 0
@@ -24,17 +24,17 @@ class Policy:
         return bool(self.max_age_s or self.max_bytes)
 
 
-def wanted_cut(source: Source, policy: Policy, now: Micros, size: int) -> int:
+def wanted_cut(source: Source, policy: RetentionPolicy, now: Micros, size: int) -> int:
     """Return the last sequence that is to go, 0 if none is. *size*: of the stream, in bytes.
 
     >>> from sluice.log.contract import Entry
     >>> from sluice.replay.source.source import ListSource
     >>> log = ListSource([Entry(seq, "config", seq * SECOND, b"") for seq in range(1, 101)])
-    >>> wanted_cut(log, Policy(max_age_s=30, keep_s=10), 100 * SECOND, 1000)
+    >>> wanted_cut(log, RetentionPolicy(max_age_s=30, keep_s=10), 100 * SECOND, 1000)
     70
-    >>> wanted_cut(log, Policy(max_bytes=400, keep_s=10), 100 * SECOND, 1000)
+    >>> wanted_cut(log, RetentionPolicy(max_bytes=400, keep_s=10), 100 * SECOND, 1000)
     60
-    >>> wanted_cut(log, Policy(max_bytes=1, keep_s=10), 100 * SECOND, 1000)
+    >>> wanted_cut(log, RetentionPolicy(max_bytes=1, keep_s=10), 100 * SECOND, 1000)
     90
     """
     wanted = 0

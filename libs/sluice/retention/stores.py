@@ -12,8 +12,6 @@ from typing import Protocol
 
 from .errors import ArchiveError
 
-__all__ = ["ArchiveStore", "Directory", "held", "is_archive", "store_at"]
-
 
 class ArchiveStore(Protocol):
     """Files by name. No file is ever changed."""

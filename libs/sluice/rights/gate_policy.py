@@ -10,7 +10,7 @@ from sluice.api.errors import UNREADABLE
 from .names import API
 from .parties import Party
 
-__all__ = ["Forward", "Make", "Refusal", "judge"]
+__all__ = ["Forward", "Judgement", "Make", "Refusal", "covers", "judge"]
 
 NAME_BYTES = 20
 """A consumer's name is the key to what it delivers: it must be too long to be guessed."""

@@ -29,7 +29,7 @@ from .parties import (
 )
 from .server_config import render
 
-__all__ = ["Roles", "RolesError", "User", "config_of", "dumped", "parties_of", "read", "services_of"]
+__all__ = ["Roles", "RolesError", "User", "check", "config_of", "dumped", "parties_of", "read", "services_of"]
 
 Role = Literal["service", "operator", "team", "publisher", "executor", "controller", "viewer"]
 

@@ -5,8 +5,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from .names import API, GATED, Names
 from .parties import Party, Service, account_of
 
-__all__ = ["render"]
-
 HEAD = """\
 # Users of the cell {cell!r}. Written by `sluice auth`; change it there.
 #

@@ -10,7 +10,7 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from sluice.console.access import Access
-from sluice.console.cell import Looked, Recorded
+from sluice.console.cell import Looked, RecordedCell
 from sluice.console.live import LiveCell
 from sluice.console.server import application
 from sluice.local.server import EmbeddedServer
@@ -19,7 +19,7 @@ from sluice.readmodel.world import World
 from sluice.retention.archive import Archive
 from sluice.retention.cycle import Report, round_of
 from sluice.retention.live import opened
-from sluice.retention.policy import Policy
+from sluice.retention.policy import RetentionPolicy
 from sluice.retention.stores import Directory
 from tests.integration.retention.played import Played
 from tests.support.nats import nats_server
@@ -41,12 +41,12 @@ def played(nats_server: EmbeddedServer, tmp_path: Path) -> Played:
 async def cut(played: Played, share: float, *, api: bool = False) -> Report:
     """Let at most so great a share of the log stay; *api*: with what the api service has saved."""
     async with opened(played.url, "main") as cell:
-        policy = Policy(max_bytes=int(await cell.size() * share), keep_s=0)
+        policy = RetentionPolicy(max_bytes=int(await cell.size() * share), keep_s=0)
         archive = Archive(Directory(played.archive), "main")
         return await asyncio.to_thread(asyncio.run, _round(played.url, archive, policy, api=api))
 
 
-async def _round(url: str, archive: Archive, policy: Policy, *, api: bool) -> Report:
+async def _round(url: str, archive: Archive, policy: RetentionPolicy, *, api: bool) -> Report:
     async with opened(url, "main") as cell:
         return await round_of(cell, archive, policy, LATER, without_api=not api)
 
@@ -111,7 +111,7 @@ async def numbers(client: TestClient, at: int, *, bare: bool = True) -> list[Any
 
 async def test_numbers_are_those_of_the_whole_log(played: Played) -> None:
     """Live and past, behind the base; cut a second time while the console runs, it goes on."""
-    whole = Recorded(played.whole)
+    whole = RecordedCell(played.whole)
     first = await cut(played, 0.6)
     async with served(whole) as expected, console(played.url) as client:
         for seq in (played.end, (first.base + played.end) // 2, first.base):
@@ -133,7 +133,7 @@ async def test_what_the_api_service_has_saved_is_in_the_base(played: Played) -> 
     place = played.end // 2
     await save_api(played, place)
     assert (await cut(played, 0.6, api=True)).first > 1
-    whole = Recorded(played.whole)
+    whole = RecordedCell(played.whole)
     async with served(whole) as expected, console(played.url) as client:
         for seq in (place, played.end):
             assert await numbers(client, seq, bare=False) == await numbers(expected, seq, bare=False)
@@ -164,8 +164,8 @@ async def test_before_the_beginning_says_where_it_is(played: Played) -> None:
 async def test_archive_shows_what_was_cut(played: Played) -> None:
     """What is in the archive can be asked without a server, from its first message on."""
     report = await cut(played, 0.5)
-    archived = Recorded(Archive(Directory(played.archive), "main").source())
-    whole = Recorded(played.whole)
+    archived = RecordedCell(Archive(Directory(played.archive), "main").source())
+    whole = RecordedCell(played.whole)
     async with served(archived) as client, served(whole) as expected:
         for seq in (3, report.first, report.first - 1):
             assert await numbers(client, seq) == await numbers(expected, seq)

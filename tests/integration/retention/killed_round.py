@@ -9,7 +9,7 @@ import time
 from sluice.retention.archive import Archive
 from sluice.retention.cycle import round_of
 from sluice.retention.live import opened
-from sluice.retention.policy import Policy
+from sluice.retention.policy import RetentionPolicy
 from sluice.retention.stores import held, store_at
 
 
@@ -28,7 +28,7 @@ async def run(url: str, archive: str, most: int, kill_at: int) -> None:
         await round_of(
             cell,
             Archive(store, "main"),
-            Policy(max_bytes=most, keep_s=0),
+            RetentionPolicy(max_bytes=most, keep_s=0),
             time.time_ns() // 1000 + 1_000_000,
             without_api=True,
             done=done,

@@ -19,7 +19,7 @@ from sluice.retention.archive import Archive
 from sluice.retention.cycle import Report, round_of
 from sluice.retention.errors import ArchiveError, NotVerifiedError
 from sluice.retention.live import opened
-from sluice.retention.policy import Policy
+from sluice.retention.policy import RetentionPolicy
 from sluice.retention.stores import Directory
 from tests.support.nats import nats_server
 
@@ -38,7 +38,7 @@ def played(nats_server: EmbeddedServer, tmp_path: Path) -> Played:
 
 async def _round(played: Played, most: int) -> Report:
     async with opened(played.url, "main") as cell:
-        policy = Policy(max_bytes=most, keep_s=0)
+        policy = RetentionPolicy(max_bytes=most, keep_s=0)
         archive = Archive(Directory(played.archive), "main")
         return await round_of(cell, archive, policy, NOW, without_api=True)
 

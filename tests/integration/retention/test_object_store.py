@@ -21,7 +21,7 @@ from sluice.retention.cycle import Report, round_of
 from sluice.retention.errors import ArchiveError, NotVerifiedError
 from sluice.retention.live import opened
 from sluice.retention.object_store import Bucket
-from sluice.retention.policy import Policy
+from sluice.retention.policy import RetentionPolicy
 from sluice.retention.stores import held, store_at
 from tests.support.command import sluice
 from tests.support.nats import nats_server
@@ -74,7 +74,7 @@ def one_round(played: Played, share: float = 0.5) -> Report:
 
     async def run() -> Report:
         async with held(played.store), opened(played.url, "main") as cell:
-            policy = Policy(max_bytes=int(await cell.size() * share), keep_s=0)
+            policy = RetentionPolicy(max_bytes=int(await cell.size() * share), keep_s=0)
             return await round_of(cell, Archive(played.store, "main"), policy, NOW, without_api=True)
 
     return asyncio.run(run())

@@ -7,7 +7,7 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from sluice.console.access import Access
-from sluice.console.cell import Recorded
+from sluice.console.cell import RecordedCell
 from sluice.console.server import application
 from sluice.replay.source.source import FileSource, Source
 from tests.unit.replay.incident import EXAMPLE
@@ -18,10 +18,10 @@ Serve = Callable[..., Awaitable[TestClient]]
 
 @pytest.fixture
 async def serve() -> AsyncIterator[Serve]:
-    opened: list[tuple[TestClient, Recorded]] = []
+    opened: list[tuple[TestClient, RecordedCell]] = []
 
     async def start(source: Source | None = None, access: Access | None = None) -> TestClient:
-        cell = Recorded(source or FileSource(EXAMPLE))
+        cell = RecordedCell(source or FileSource(EXAMPLE))
         client = TestClient(TestServer(application(cell, access or Access())))
         await client.start_server()
         opened.append((client, cell))

@@ -23,7 +23,7 @@ from sluice.events.base import Event, Micros
 
 from .gates import gate_deadline, gates
 from .membership import NO_VARIANT, delete, evict, membership, shared_metadata
-from .state import Family, Policy, State, Variant, Wanted
+from .state import Family, State, Variant, VariantPolicy, Wanted
 
 VARIANT_EVICTED: Final = "VariantEvicted"
 VARIANT_EVICTED_MESSAGE: Final = "Admitted variant was evicted"
@@ -175,7 +175,7 @@ def _released(family: Family, running: Variant | None) -> list[Event]:
 # Activation
 
 
-def _switch(family: Family, policy: Policy, at: Micros) -> list[Event]:
+def _switch(family: Family, policy: VariantPolicy, at: Micros) -> list[Event]:
     """Activate and deactivate variants; deactivate the parent when none of them can ever run."""
     over = _give_up(family)
     if over:
@@ -236,7 +236,7 @@ def _failed_for_good(family: Family) -> Variant | None:
     return rejected[-1] if rejected and len(rejected) == len(family.variants) else None
 
 
-def desired(family: Family, policy: Policy, variant: Variant, at: Micros) -> tuple[bool, str]:
+def desired(family: Family, policy: VariantPolicy, variant: Variant, at: Micros) -> tuple[bool, str]:
     """Return whether the variant should be active at *at*, and why (CA9, CA12)."""
     if not family.active:
         return False, _inactive(family)
@@ -268,7 +268,7 @@ def desired(family: Family, policy: Policy, variant: Variant, at: Micros) -> tup
     return True, f'being preferred to admitted Variant "{admitted.key}"'
 
 
-def why_inactive(family: Family, policy: Policy, variant: Variant, at: Micros) -> str:
+def why_inactive(family: Family, policy: VariantPolicy, variant: Variant, at: Micros) -> str:
     """Return what keeps a variant that is switched off from racing at *at*, whatever it was switched off for;
     '' if nothing does, and the controller is about to say so.
     """

@@ -22,7 +22,7 @@ from sluice.events.slices import WorkloadRecord
 from sluice.events.variants import ParentEvicted, ParentMarked, VariantCreated, VariantDeleted, VariantUpdated
 
 from .naming import variant_name
-from .state import Family, Policy, State, Variant, Wanted, restricted, within
+from .state import Family, State, Variant, VariantPolicy, Wanted, restricted, within
 
 NO_VARIANT: Final = "No variant is running"
 
@@ -30,7 +30,7 @@ _UID_SPACE: Final = 0x8000_0000_0000
 """Indexes of variants' uids; those of the objects of the slice-aggregator are below."""
 
 
-def membership(state: State, family: Family, policy: Policy) -> list[Event]:
+def membership(state: State, family: Family, policy: VariantPolicy) -> list[Event]:
     """Return what makes the variants those that the family should have; [] if they are, or it must wait."""
     if family.marked and state.whole.get(family.key) is policy:
         return []
@@ -62,7 +62,9 @@ def membership(state: State, family: Family, policy: Policy) -> list[Event]:
     return events
 
 
-def _fitted(policy: Policy, family: Family, variant: Variant, preference: int, wanted: Wanted) -> list[Event]:
+def _fitted(
+    policy: VariantPolicy, family: Family, variant: Variant, preference: int, wanted: Wanted
+) -> list[Event]:
     """Return what makes the variant the one that is wanted under its name."""
     changes: dict[str, Any] = {}
     if variant.record.preference != preference:
@@ -116,7 +118,7 @@ def _record(family: Family, wanted: Wanted, preference: int, new_uid: str) -> Wo
     )
 
 
-def _why_gone(policy: Policy, variant: Variant) -> str:
+def _why_gone(policy: VariantPolicy, variant: Variant) -> str:
     """Return what has become of a variant that is not what the queue asks for."""
     if policy.named(variant.name) is not None:
         return f'variant "{variant.name}" has other flavors in ClusterQueue'

@@ -26,7 +26,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class VariantPolicy:
     """A queue's concurrentAdmissionPolicy, worked out: what its parents' variants are, best first."""
 
     wanted: tuple[Wanted, ...]
@@ -179,14 +179,14 @@ class State:
     config: kueue.ConfigurationSpec = field(default_factory=kueue.ConfigurationSpec)
     made: int = 0
     """How many variants were ever made: part of their uids."""
-    policies: dict[str, Policy | None] = field(default_factory=dict)
+    policies: dict[str, VariantPolicy | None] = field(default_factory=dict)
     """Cluster queue -> its policy. Derived."""
     todo: dict[WorkloadKey, None] = field(default_factory=dict)
     deadlines: Deadlines[WorkloadKey] = field(default_factory=Deadlines)
     """When a family is to be looked at although nothing happens."""
     at: Micros = 0
     """Of the event that is folded now."""
-    whole: dict[WorkloadKey, Policy] = field(default_factory=dict)
+    whole: dict[WorkloadKey, VariantPolicy] = field(default_factory=dict)
     """Family -> the policy that its variants are exactly those of. Saves time, changes no decision."""
     spread: dict[WorkloadKey, WorkloadRecord] = field(default_factory=dict)
     """Family -> the record of the parent with which its variants share all they should. As `whole`."""
@@ -196,7 +196,7 @@ class State:
         self.whole.pop(family.key, None)
         self.spread.pop(family.key, None)
 
-    def policy_of(self, family: Family) -> Policy | None:
+    def policy_of(self, family: Family) -> VariantPolicy | None:
         """Return the policy that the workload is subject to, None if it is an ordinary one."""
         record = family.record
         if record.replaces is not None:
@@ -226,7 +226,7 @@ class State:
             family.cause = max(family.cause, cause)
 
 
-def restricted(policy: Policy, allowed: Sequence[str]) -> dict[int, Wanted]:
+def restricted(policy: VariantPolicy, allowed: Sequence[str]) -> dict[int, Wanted]:
     """Return the variants of a job by preference: those of the policy, with the flavors that the job allows.
 
     *allowed* () means any; a variant that is left with none is not made (CA4).
@@ -246,7 +246,7 @@ def within(assignment: Sequence[PodSetAssignment], flavors: Sequence[str]) -> bo
     return all(name in flavors for assigned in assignment for name in assigned.flavors.values())
 
 
-def policy_of(spec: kueue.ClusterQueueSpec) -> Policy | None:
+def policy_of(spec: kueue.ClusterQueueSpec) -> VariantPolicy | None:
     """Return what the queue's policy asks for, None without one (CA1, CA4)."""
     policy = spec.concurrent_admission_policy
     if policy is None:
@@ -270,7 +270,7 @@ def policy_of(spec: kueue.ClusterQueueSpec) -> Policy | None:
         limit = constraints.last_acceptable_flavor_name if constraints is not None else None
         what = "lastAcceptableFlavor"
     order = [one.name for one in wanted]
-    return Policy(
+    return VariantPolicy(
         wanted,
         retain_first=policy.migration.mode == "RetainFirstAdmission",
         limit=order.index(limit) if limit in order else None,
@@ -278,4 +278,4 @@ def policy_of(spec: kueue.ClusterQueueSpec) -> Policy | None:
     )
 
 
-__all__ = ["Family", "Policy", "State", "Variant", "policy_of", "restricted", "within"]
+__all__ = ["Family", "State", "Variant", "VariantPolicy", "policy_of", "restricted", "within"]

@@ -38,7 +38,7 @@ class Transition(NamedTuple):
     event: Event
 
 
-class Recorded(NamedTuple):
+class ShownCondition(NamedTuple):
     """A condition as it was recorded; `since` is when `status` last changed."""
 
     status: bool
@@ -89,7 +89,7 @@ class WorkloadView:
     evicted: bool = False
     """Told to stop, and not stopped yet."""
     pending: "PendingReason | None" = None
-    conditions: dict[str, Recorded] = field(default_factory=_empty)
+    conditions: dict[str, ShownCondition] = field(default_factory=_empty)
     """All but QuotaReserved and Admitted, which follow from the fields above."""
     checks: dict[str, CheckState] = field(default_factory=_empty)
     check_attempt: int = 0

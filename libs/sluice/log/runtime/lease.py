@@ -20,7 +20,7 @@ from sluice.log.nats.jetstream import JetStreamLog
 from sluice.log.nats.kv import Bucket
 from sluice.protocol.subjects import token
 
-__all__ = ["Lease", "Policy", "Unavailable"]
+__all__ = ["Lease", "LeasePolicy", "Unavailable"]
 
 log = structlog.get_logger("sluice.log.lease")
 
@@ -36,7 +36,7 @@ Unavailable = (EventLogError, ConnectionError, TimeoutError)
 """What is raised when nobody answers, or refuses."""
 
 
-class Policy(NamedTuple):
+class LeasePolicy(NamedTuple):
     """How a key says who holds it, and what follows for its holder."""
 
     encode: Callable[[str], bytes]
@@ -55,7 +55,7 @@ class Policy(NamedTuple):
 class Lease:
     """One replica's part in a lease: `acquire`, then `keep`, in the end `release`."""
 
-    def __init__(self, bucket: Bucket, key: str, instance: str, ttl_s: float, policy: Policy) -> None:
+    def __init__(self, bucket: Bucket, key: str, instance: str, ttl_s: float, policy: LeasePolicy) -> None:
         self.bucket, self.key, self.instance, self.ttl_s, self.policy = bucket, key, instance, ttl_s, policy
         self.holder = ""
         """Instance of the holder, as far as this one knows."""
@@ -214,7 +214,7 @@ class KvLease(Lease):
             return msgspec.json.encode(LeaseValue(holder, released=not holder))
 
         stored_s = math.ceil(ttl_s * 2)
-        policy = Policy(encode, _leader, stored_s, stored_s, fenced=True)
+        policy = LeasePolicy(encode, _leader, stored_s, stored_s, fenced=True)
         super().__init__(Bucket(target, "leases", memory=True), token(name), holder, ttl_s, policy)
         self._tell: Callable[[], None] = lambda: None
         self._ready.clear()

@@ -105,4 +105,3 @@ class QuestionPool:
         work = self._works.get(key)
         if work is not None and work.task is task:
             del self._works[key]
-

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from sluice.core.timing import MICROS_PER_S
 from sluice.core.variants.decide import delete_due, why_inactive
-from sluice.core.variants.state import Family, Policy, State, Variant
+from sluice.core.variants.state import Family, State, Variant, VariantPolicy
 from sluice.events.base import Micros
 from sluice.events.codec import rfc3339
 
@@ -34,7 +34,7 @@ def notes(state: State, key: str, at: Micros) -> dict[str, VariantNote]:
 
 
 def _note(
-    family: Family, policy: Policy | None, variant: Variant, at: Micros, timeout: Micros
+    family: Family, policy: VariantPolicy | None, variant: Variant, at: Micros, timeout: Micros
 ) -> VariantNote:
     found = VariantNote(variant.name, list(variant.record.allowed_flavors), variant.active)
     wanted = next((w for w in policy.wanted if w.name == variant.name), None) if policy is not None else None

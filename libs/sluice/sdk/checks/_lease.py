@@ -13,7 +13,7 @@ import msgspec
 
 from sluice.log.nats.jetstream import JetStreamLog
 from sluice.log.nats.kv import Bucket
-from sluice.log.runtime.lease import Lease, Policy
+from sluice.log.runtime.lease import Lease, LeasePolicy
 from sluice.protocol.checks import CONTROLLER, ControllerHeartbeat
 from sluice.protocol.dispatch import key_token
 from sluice.protocol.heartbeats import heartbeat_of
@@ -30,7 +30,7 @@ def heartbeat_lease(
         return msgspec.json.encode(beat)
 
     key = f"{CONTROLLER}.{key_token(controller)}"
-    policy = Policy(encode, partial(_holder, controller), stored_s=ttl_s, released_s=1, fenced=False)
+    policy = LeasePolicy(encode, partial(_holder, controller), stored_s=ttl_s, released_s=1, fenced=False)
     return Lease(Bucket(target, "heartbeats", memory=True), key, instance, ttl_s, policy)
 
 

@@ -17,8 +17,8 @@ from sluice.cli.kit.terminal import echo
 from sluice.log.runtime.bases import Base
 from sluice.retention import cycle
 from sluice.retention.archive import Archive
-from sluice.retention.live import LiveCell, opened
-from sluice.retention.policy import Policy
+from sluice.retention.live import ArchivedCell, opened
+from sluice.retention.policy import RetentionPolicy
 from sluice.retention.restoring import restore as restored
 from sluice.retention.stores import held, store_at
 
@@ -71,13 +71,13 @@ def archive(
       sluice log archive /backup/main --max-age 30d
       sluice log archive s3://backup/main
     """
-    policy = Policy(_seconds(max_age), _bytes(max_size), _seconds(keep))
+    policy = RetentionPolicy(_seconds(max_age), _bytes(max_size), _seconds(keep))
     if policy.cuts and until is not None:
         raise CliError(
             "--to is for archiving alone: what is cut is for the limits to say", exit_code=EXIT_USAGE
         )
 
-    async def work(cell: LiveCell, place: Archive) -> None:
+    async def work(cell: ArchivedCell, place: Archive) -> None:
         if policy.cuts:
             now = time.time_ns() // 1000
             report = await cycle.round_of(cell, place, policy, now, without_api=without_api)
@@ -119,7 +119,7 @@ def base(settings: Settings, archive: str | None, wanted: int | None, whole: boo
         _list(settings)
         return
 
-    async def work(cell: LiveCell, place: Archive) -> None:
+    async def work(cell: ArchivedCell, place: Archive) -> None:
         made = await cycle.make_base(cell, place, wanted, without_api=without_api, whole=whole)
         echo(_line(made))
 
@@ -148,7 +148,7 @@ def restore(settings: Settings, archive: str, whole: bool, replicas: int) -> Non
 
 
 def _with_archive(
-    settings: Settings, archive: str, work: Callable[[LiveCell, Archive], Awaitable[None]]
+    settings: Settings, archive: str, work: Callable[[ArchivedCell, Archive], Awaitable[None]]
 ) -> None:
     target = find_target(settings)
 

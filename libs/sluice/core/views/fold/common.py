@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from sluice.core.views.records import HISTORY_LIMIT, Migration, Recorded, Transition, WorkloadView
+from sluice.core.views.records import HISTORY_LIMIT, Migration, ShownCondition, Transition, WorkloadView
 from sluice.core.views.state import State
 from sluice.core.workload import reasons as ev
 from sluice.events.base import Event, Micros, PodSetAssignment
@@ -15,7 +15,7 @@ MIGRATIONS_LIMIT = 50
 def condition(workload: WorkloadView, kind: str, status: bool, reason: str, message: str, at: Micros) -> None:
     before = workload.conditions.get(kind)
     since = before.since if before is not None and before.status == status else at
-    recorded = Recorded(status, reason, message, since, workload.generation)
+    recorded = ShownCondition(status, reason, message, since, workload.generation)
     workload.conditions = {**workload.conditions, kind: recorded}
 
 

@@ -17,7 +17,7 @@ from sluice.api.labels import GATE_CONCURRENT_ADMISSION
 from sluice.api.meta import Condition, ObjectMeta, OwnerReference
 from sluice.api.quantity import Quantity, format_value
 from sluice.core.timing import MICROS_PER_S
-from sluice.core.views.records import Recorded, WorkloadView
+from sluice.core.views.records import ShownCondition, WorkloadView
 from sluice.core.views.state import State
 from sluice.core.workload.admission_checks import CheckState
 from sluice.core.workload.reasons import WAIT_FOR_START, WAIT_FOR_START_MESSAGE
@@ -96,7 +96,7 @@ def _gate(workload: WorkloadView, name: str) -> dict[str, object]:
 # Conditions
 
 
-def _with_gate(workload: WorkloadView) -> Mapping[str, Recorded]:
+def _with_gate(workload: WorkloadView) -> Mapping[str, ShownCondition]:
     """Return what was recorded, but that a gate which was opened, and is closed again, blocks (CA11).
 
     That is seen of the gate itself: the scheduler says of it what it says of others only when it looks again.
@@ -107,20 +107,20 @@ def _with_gate(workload: WorkloadView) -> Mapping[str, Recorded]:
         return workload.conditions
     if workload.assignment is not None or not workload.active or workload.finished_at is not None:
         return workload.conditions
-    over = Recorded(True, GATED, TURN_OVER, since, workload.generation)
+    over = ShownCondition(True, GATED, TURN_OVER, since, workload.generation)
     return {**workload.conditions, BLOCKED: over}
 
 
 def _quota_reserved(view: State, workload: WorkloadView) -> Condition:
     if workload.assignment is not None and workload.cluster_queue is not None:
         message = workload.cluster_queue.reserved_message
-        recorded = Recorded(
+        recorded = ShownCondition(
             True, "QuotaReserved", message, workload.reserved_at or 0, workload.reserved_generation
         )
         return _condition("QuotaReserved", recorded)
     reason, message = why_pending(view, workload)
     since = workload.created_at if workload.released_at is None else workload.released_at
-    return _condition("QuotaReserved", Recorded(False, reason, message, since, workload.generation))
+    return _condition("QuotaReserved", ShownCondition(False, reason, message, since, workload.generation))
 
 
 def _admitted(view: State, workload: WorkloadView) -> Condition:
@@ -128,7 +128,7 @@ def _admitted(view: State, workload: WorkloadView) -> Condition:
     if workload.admitted_at is not None:
         return _condition(
             "Admitted",
-            Recorded(
+            ShownCondition(
                 True,
                 "Admitted",
                 workload.admitted_message or "The workload is admitted",
@@ -137,7 +137,7 @@ def _admitted(view: State, workload: WorkloadView) -> Condition:
             ),
         )
     since = workload.created_at if workload.unadmitted_at is None else workload.unadmitted_at
-    return _condition("Admitted", Recorded(False, *why_unadmitted(view, workload), since, generation))
+    return _condition("Admitted", ShownCondition(False, *why_unadmitted(view, workload), since, generation))
 
 
 def _waits_for_pods(view: State, workload: WorkloadView) -> bool:
@@ -147,10 +147,10 @@ def _waits_for_pods(view: State, workload: WorkloadView) -> bool:
 def _pods_not_ready(workload: WorkloadView) -> Condition:
     since = workload.admitted_at or 0
     why = (WAIT_FOR_START, WAIT_FOR_START_MESSAGE)
-    return _condition("PodsReady", Recorded(False, *why, since, workload.generation))
+    return _condition("PodsReady", ShownCondition(False, *why, since, workload.generation))
 
 
-def _condition(kind: str, recorded: Recorded) -> Condition:
+def _condition(kind: str, recorded: ShownCondition) -> Condition:
     return Condition(
         type=kind,
         status="True" if recorded.status else "False",

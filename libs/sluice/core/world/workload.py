@@ -109,8 +109,12 @@ class Workload:
 
     @property
     def in_turn(self) -> bool:
-        """Does a variant go for what its victims leave, or may it preempt? It stands back for no sibling."""
-        return self.tries or self.waits_on
+        """Does a variant go for what its victims leave, or may it preempt? It stands back for no sibling.
+
+        Nor does one that was found unable to preempt in its turn, and then preempted all the same: it waits
+        for its victims, whoever asks for the next turn.
+        """
+        return self.tries or self.waits_on or (self.peers is not None and self.peers.waiting is not None)
 
     @property
     def pod_sets(self) -> Sequence[PodSet]:

@@ -242,3 +242,38 @@ def test_who_waits_for_victims_no_more_has_another_turn() -> None:
     assert len(world.events(Preempted)) == 2
     world.settle_all()
     world.verify()
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_who_preempts_after_all_waits_for_its_victims(mode: str) -> None:
+    """A variant could preempt nobody in its turn, and then somebody after all: it is its turn still (CA11).
+
+    The better sibling, for which there was too little quota at all, asks for its first turn meanwhile.
+    """
+    policy = {"migration": {"mode": mode}}
+    queues = [cluster_queue({"res": n, "od": 2}, policy, preemption=PREEMPTS) for n in (1, 2)]
+    world = cell(queues[0], HIGH, priority_class("middle", 50))
+    world.submit("first").settle_all()
+    world.submit("second", cpu=2).settle_all()
+    world.submit("urgent", cpu=2, priority_class="middle")
+    for service in ("slices", "scheduler", "variants", "scheduler", "variants"):
+        world.step(service)
+    assert [event.workload for event in world.events(PreemptionGateOpened)] == [
+        world.variants("urgent")["od"].key
+    ]
+    world.submit(
+        "second", cpu=2, priority_class="high"
+    ).settle_all()  # before the scheduler hears of the gate
+    assert [world.flavor_of(name) for name in ("first", "second", "urgent")] == ["res", "od", ""]
+
+    world.submit("second", cpu=2).settle()
+    (preempted,) = world.events(Preempted)
+    assert preempted.preemptor == world.variants("urgent")["od"].key
+    world.apply(queues[1]).settle()
+    assert world.variants("urgent")["res"].key in [e.workload for e in world.events(BlockedOnPreemptionGates)]
+    world.submit("small").settle()
+    world.settle_all()
+    given = [event for event in world.events(ParentAdmitted) if "urgent" in event.workload]
+    assert given[0].pod_sets[0].flavors == {"cpu": "od"}
+    world.check()
+    world.verify()

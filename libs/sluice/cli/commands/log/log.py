@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import click
@@ -11,6 +11,7 @@ import msgspec
 
 from sluice.api.errors import UNREADABLE
 from sluice.cli.cell.client import find_target
+from sluice.cli.cell.log_options import about_a_log, archive_option, log_option, plain_errors, source_of
 from sluice.cli.cell.log_reader import open_log
 from sluice.cli.kit.durations import clock
 from sluice.cli.kit.errors import CliError
@@ -26,6 +27,7 @@ from sluice.log.errors import EventLogError
 from sluice.log.nats.jetstream import JetStreamLog
 from sluice.protocol.subjects import COMMITS, OUTSIDE, names, nobody_reads
 from sluice.replay.history.event_text import describe, subject_of
+from sluice.replay.source.source import Source
 
 ALL = (*OUTSIDE, *COMMITS)
 _REFUSALS = frozenset(kind.__name__ for kind in REFUSALS)
@@ -65,15 +67,29 @@ def _writer_option() -> Decorator:
 
 @log.command("tail")
 @click.option(
-    "-n", "--lines", type=click.IntRange(0), default=20, show_default=True, help="Messages before now."
+    "-n",
+    "--lines",
+    type=click.IntRange(0),
+    default=20,
+    show_default=True,
+    help="Messages before now, of those that -w and MATCH keep.",
 )
-@click.option("--no-follow", is_flag=True, help="Stop at the log's end.")
+@click.option("--no-follow", is_flag=True, help="Stop at the log's end, as with -l in any case.")
 @_writer_option()
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
+@log_option()
+@archive_option()
 @click.argument("match", required=False)
 @click.pass_context
 def tail_command(
-    ctx: click.Context, lines: int, no_follow: bool, writers: tuple[str, ...], output: str, match: str | None
+    ctx: click.Context,
+    lines: int,
+    no_follow: bool,
+    writers: tuple[str, ...],
+    output: str,
+    file: str | None,
+    archive: str | None,
+    match: str | None,
 ) -> None:
     """Show what is happening, as it happens; MATCH keeps lines that hold a text.
 
@@ -82,27 +98,41 @@ def tail_command(
       sluice log tail
       sluice log tail -n 200 --no-follow
       sluice log tail -w scheduler default/train
+      sluice log tail -w config -n 5 -l tuesday.slog
     """
-    shown = _Shown(output, match or "")
+    shown, filters = _Shown(output, match or ""), _filters(writers)
+    with plain_errors():
+        source = source_of(ctx, file, archive)
+        end = source.end
+        for texts in _last(source, end, lines, filters, shown):
+            shown.put(texts)
+    if file is None and not no_follow:
+        _run(ctx, lambda live: _follow(live, end + 1, filters, shown))
 
-    async def work(source: JetStreamLog) -> None:
-        end = await source.end()
-        filters = _filters(writers)
-        if not no_follow:
-            await _follow(source, max(end - lines + 1, 1), filters, shown)
-            return
-        async for entries in source.read(max(end - lines + 1, 1), filters):
-            shown.entries(entries)
 
-    _run(ctx, work)
+def _last(
+    source: Source, end: int, most: int, filters: Sequence[str], shown: "_Shown"
+) -> Sequence[Sequence[str]]:
+    """Return what is shown of the last messages of which something is, *most* of them.
+
+    What filters leave out does not count, so that the log is read backwards, in ever larger pieces.
+    """
+    found: list[Sequence[str]] = []
+    last, size = end, max(2 * most, 100)
+    while last >= source.first and len(found) < most:
+        start = max(source.first, last - size + 1)
+        read = (shown.texts(entry) for entries in source.read(start, last, filters) for entry in entries)
+        found = [texts for texts in read if texts] + found
+        last, size = start - 1, size * 4
+    return found[len(found) - most :] if most < len(found) else found
 
 
 @log.command()
 @click.argument("range_", metavar="SEQ | FIRST-LAST | FIRST-")
 @_writer_option()
 @click.option("-o", "--output", type=click.Choice(["text", "json", "yaml", "raw"]), default="text")
-@click.pass_context
-def show(ctx: click.Context, range_: str, writers: tuple[str, ...], output: str) -> None:
+@about_a_log
+def show(source: Source, range_: str, writers: tuple[str, ...], output: str) -> None:
     """Show one message whole, or a range of them.
 
     \b
@@ -110,39 +140,31 @@ def show(ctx: click.Context, range_: str, writers: tuple[str, ...], output: str)
       sluice log show 42
       sluice log show 40-60
       sluice log show 42 -o yaml
+      sluice log show 42 -l tuesday.slog
     """
     first, last = _range(range_)
-
-    async def work(source: JetStreamLog) -> None:
-        end = await source.end()
-        if first > end:
-            raise CliError(f"there is no message {first}: the log ends at {end}")
-        shown = _Shown("yaml" if output == "text" and first == last else output, "")
-        async for entries in source.read(first, _filters(writers)):
-            wanted = [entry for entry in entries if last is None or entry.seq <= last]
-            shown.entries(wanted)
-            if len(wanted) < len(entries):
-                break
-
-    _run(ctx, work)
+    if first > source.end:
+        raise CliError(f"there is no message {first}: the log ends at {source.end}")
+    if first < source.first:
+        raise CliError(f"the log begins at {source.first}", hint=source.earlier)
+    shown = _Shown("yaml" if output == "text" and first == last else output, "")
+    for entries in source.read(first, last, _filters(writers)):
+        for entry in entries:
+            shown.put(shown.texts(entry))
 
 
 @log.command()
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
-@click.pass_context
-def rejected(ctx: click.Context, output: str) -> None:
+@about_a_log
+def rejected(source: Source, output: str) -> None:
     """List the messages that could not be taken, with what is wrong with each field."""
     found: list[dict[str, Any]] = []
-
-    async def work(source: JetStreamLog) -> None:
-        async for entries in source.read(1, (*COMMITS, "presence.>")):
-            for entry in entries:
-                if entry.suffix in COMMITS:
-                    found.extend(event for event in _events(entry) if event.get("type") in _REFUSALS)
-                elif nobody_reads(entry.suffix):
-                    found.append(_refused(entry, "no service reads this subject"))
-
-    _run(ctx, work)
+    for entries in source.read(source.first, None, (*COMMITS, "presence.>")):
+        for entry in entries:
+            if entry.suffix in COMMITS:
+                found.extend(event for event in _events(entry) if event.get("type") in _REFUSALS)
+            elif nobody_reads(entry.suffix):
+                found.append(_refused(entry, "no service reads this subject"))
     # Each service answers in its own time; people look for the message.
     for event in sorted(found, key=lambda event: int(event.get("cause", 0))):
         _show_rejected(event, output)
@@ -189,7 +211,9 @@ async def _follow(source: JetStreamLog, start: int, filters: Sequence[str], show
     try:
         while True:
             wake.clear()
-            shown.entries(reader.take())
+            for entry in reader.take():
+                shown.put(shown.texts(entry))
+            sys.stdout.flush()
             await wake.wait()
     finally:
         with contextlib.suppress(EventLogError):
@@ -244,24 +268,24 @@ class _Shown:
     def __init__(self, output: str, match: str) -> None:
         self.output, self.match = output, match
 
-    def entries(self, entries: Sequence[Entry]) -> None:
-        for entry in entries:
-            self._entry(entry)
-        if entries:
-            sys.stdout.flush()
+    def put(self, texts: Sequence[str]) -> None:
+        for text in texts:
+            echo(text)
 
-    def _entry(self, entry: Entry) -> None:
+    def texts(self, entry: Entry) -> Sequence[str]:
+        """Return what is to be printed of an entry; () where nothing of it matches."""
+        return [text for text in self._all(entry) if self.match in plain(text)]
+
+    def _all(self, entry: Entry) -> Iterable[str]:
         match self.output:
             case "text":
-                for line in self._lines(entry):
-                    if self.match in plain(line):
-                        echo(line)
+                return self._lines(entry)
             case "raw":
-                echo(entry.payload.decode(errors="replace"))
+                return (entry.payload.decode(errors="replace"),)
             case "json":
-                echo(msgspec.json.encode(_whole(entry)).decode())
+                return (msgspec.json.encode(_whole(entry)).decode(),)
             case _:
-                echo(f"---\n{to_yaml(_whole(entry)).rstrip()}")
+                return (f"---\n{to_yaml(_whole(entry)).rstrip()}",)
 
     def _lines(self, entry: Entry) -> Iterator[str]:
         root = entry.suffix.split(".", 1)[0]

@@ -16,7 +16,7 @@ from sluice.replay.source.source import ListSource
 from sluice.replay.source.time_travel import deciders, fold_at
 from sluice.replay.verify.whole_log import check_all
 from sluice.retention.base_making import make, verify
-from sluice.retention.errors import NotSettledError
+from sluice.retention.errors import NoStateYetError
 from tests.property.test_changing_families import Changing
 from tests.property.test_checked_cell import History
 from tests.support.cut_log import cut
@@ -61,7 +61,7 @@ def test_a_cut_log_says_the_same(play: Callable[[int], list[Entry]], seed: int) 
     whole = ListSource(entries)
     try:
         made = make(whole, random.Random(seed).randint(whole.end // 4, whole.end))
-    except NotSettledError:
+    except NoStateYetError:
         return
     verify(whole, made)
 

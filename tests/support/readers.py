@@ -149,7 +149,7 @@ READERS: dict[str, Reader] = {
     "agent": lambda data: read_agent(Message(subject="presence.agent.a", payload=data), 1),
     "controller": lambda data: read_controller(Message(subject="presence.controller.a", payload=data), 1),
     "commit": lambda data: decode_commit(data, "scheduler", 2),
-    "commit, its steps": lambda data: partial_decode.read_turns(data, 2),
+    "commit, its steps": lambda data: partial_decode.read_told_steps(data, 2),
     "commit, its times": lambda data: partial_decode.read_times(data, "scheduler", 2),
     "manifest, JSON": decode_json,
     "manifest, YAML": decode_yaml,

@@ -23,7 +23,7 @@ from sluice.log.runtime.snapshot_info import SnapshotInfo
 from sluice.replay.source.source import Source
 from sluice.replay.source.time_travel import beginning, patterns_of, unhurried
 
-from .errors import NotSettledError, NotVerifiedError
+from .errors import NoStateYetError, NotVerifiedError
 
 Start = Callable[[Decider[Any]], Fold[Any]]
 """Returns a state to begin with."""
@@ -56,7 +56,7 @@ def make(
     log: the first sequence, and who.
 
     Raises:
-        NotSettledError: a service is not done deciding what it decided last.
+        NoStateYetError: a service is not done deciding what it decided last.
     """
     parts: dict[str, bytes] = {}
     infos: list[SnapshotInfo] = []
@@ -161,7 +161,7 @@ def _settled(source: Source, decider: Decider[Any], wanted: int) -> Fold[Any]:
     for seq in _commits_of(source, fold, commits[-1]):
         if seq >= first and not decider.decide(fold.state, fold.at):
             return fold
-    raise NotSettledError(
+    raise NoStateYetError(
         f"{decider.writer}: its last commit, at {fold.own}, does not end what it had to decide. "
         "Is it running?"
     )

@@ -15,5 +15,5 @@ class NotVerifiedError(RetentionError):
     """Folding the archive does not lead to the base: one of them is wrong."""
 
 
-class NotSettledError(RetentionError):
+class NoStateYetError(RetentionError):
     """A service has decided nothing for long, or is not done deciding: there is no state to store yet."""

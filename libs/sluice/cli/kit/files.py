@@ -22,7 +22,7 @@ SUFFIXES = (".yaml", ".yml", ".json")
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ManifestFile:
     """One manifest and where it was read."""
 
     place: str
@@ -75,9 +75,9 @@ def read(
     filenames: Sequence[str],
     *,
     recursive: bool = False,
-    check: Callable[[Source], Sequence[FieldError]] | None = None,
+    check: Callable[[ManifestFile], Sequence[FieldError]] | None = None,
     skip: Callable[[str], None] | None = None,
-) -> list[Source]:
+) -> list[ManifestFile]:
     """Return the manifests of all files, in order.
 
     `skip`: is told of each object of a kind that there is not, which is left out then; else it is an error.
@@ -88,7 +88,7 @@ def read(
     Raises:
         CliError: something is missing or wrong; every error is listed with file and line.
     """
-    found: list[Source | list[str]] = []
+    found: list[ManifestFile | list[str]] = []
     for place, text in _texts(filenames, recursive=recursive):
         for document in decode_yaml(text):
             if skip is not None and document.errors and all(map(is_unsupported, document.errors)):
@@ -96,11 +96,13 @@ def read(
             elif document.errors:
                 found.append(document.problems(place))
             elif document.manifest is not None:
-                found.append(Source(f"{place}:{document.line}", document.manifest, document.written))
-    sources = [each for each in found if isinstance(each, Source)]
+                found.append(ManifestFile(f"{place}:{document.line}", document.manifest, document.written))
+    sources = [each for each in found if isinstance(each, ManifestFile)]
     if len(sources) < len(found):
         problems = [
-            text for each in found for text in (_problems(each, check) if isinstance(each, Source) else each)
+            text
+            for each in found
+            for text in (_problems(each, check) if isinstance(each, ManifestFile) else each)
         ]
         raise CliError(
             f"{plural(len(problems), 'problem')} in the manifests; nothing was changed:\n"
@@ -111,7 +113,9 @@ def read(
     return sources
 
 
-def _problems(source: Source, check: Callable[[Source], Sequence[FieldError]] | None) -> list[str]:
+def _problems(
+    source: ManifestFile, check: Callable[[ManifestFile], Sequence[FieldError]] | None
+) -> list[str]:
     found = () if check is None else check(source)
     return [f'{source.place}: {source.kind} "{source.manifest_name}": {error}' for error in found]
 

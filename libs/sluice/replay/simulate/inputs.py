@@ -13,7 +13,7 @@ from sluice.events.codec import decode_commit, decode_message
 from sluice.events.config import ObjectApplied
 from sluice.log.contract import Entry
 from sluice.protocol.subjects import COMMITS, job_of
-from sluice.replay.source.partial_decode import process_of, read_times, read_turns
+from sluice.replay.source.partial_decode import process_of, read_times, read_told_steps
 from sluice.replay.source.source import Source
 from sluice.replay.source.time_travel import Progress, check_whole, tracked
 
@@ -161,7 +161,7 @@ def inputs_of(
             if suffix in tempos:
                 tempos[suffix].written_by(process_of(payload))
             if suffix == "slices":
-                for turn in read_turns(payload, seq):
+                for turn in read_told_steps(payload, seq):
                     tempos[suffix].note(turn.at, turn.upto, (at, seq))
                     for told in turn.events:
                         if told.type == "JobResumed" or told.type == "JobSuspended":

@@ -22,7 +22,7 @@ class Told(msgspec.Struct, frozen=True, gc=False):
     workload: msgspec.Raw = msgspec.Raw(b"")
 
 
-class Turn(msgspec.Struct, frozen=True, gc=False):
+class ToldStep(msgspec.Struct, frozen=True, gc=False):
     """A step of the slice-aggregator."""
 
     upto: int
@@ -37,10 +37,10 @@ class Bare(msgspec.Struct, frozen=True, gc=False):
     at: Micros
 
 
-class _Turns(msgspec.Struct, frozen=True):
+class _ToldSteps(msgspec.Struct, frozen=True):
     writer: str
     version: int
-    steps: list[Turn]
+    steps: list[ToldStep]
 
 
 class _Times(msgspec.Struct, frozen=True):
@@ -49,29 +49,29 @@ class _Times(msgspec.Struct, frozen=True):
     steps: list[Bare]
 
 
-_TURNS = msgspec.json.Decoder(Enveloped[_Turns])
+_TOLD_STEPS = msgspec.json.Decoder(Enveloped[_ToldSteps])
 _TIMES = msgspec.json.Decoder(Enveloped[_Times])
 
 
-def read_turns(payload: bytes, seq: int) -> Sequence[Turn]:
+def read_told_steps(payload: bytes, seq: int) -> Sequence[ToldStep]:
     """Return the steps in the commit of the slice-aggregator at *seq*; none if somebody else wrote it.
 
     Raises:
         CommitDecodeError: the bytes are broken, or of later code.
     """
     try:
-        message = _TURNS.decode(payload)
+        message = _TOLD_STEPS.decode(payload)
     except UNREADABLE:
         message = None
     if message is None or message.data.version != VERSIONS.get("slices", 1):
         whole = decode_commit(payload, "slices", seq).steps
-        return msgspec.json.decode(msgspec.json.encode(whole), type=list[Turn])
+        return msgspec.json.decode(msgspec.json.encode(whole), type=list[ToldStep])
     steps = message.data.steps
     return steps if fits(message, message.data.writer, "slices", seq, steps) else ()
 
 
 def read_times(payload: bytes, owner: str, seq: int) -> Sequence[Bare]:
-    """Return when the steps in the commit of *owner* at *seq* were decided; otherwise as `read_turns`."""
+    """Return when the steps in the commit of *owner* at *seq* were decided; else as `read_told_steps`."""
     try:
         message = _TIMES.decode(payload)
     except UNREADABLE:
@@ -86,4 +86,4 @@ def process_of(payload: bytes) -> bytes:
     return payload[start : payload.find(b'"', start)].split(b"-", 2)[-1]
 
 
-__all__ = ["Bare", "Told", "process_of", "read_times", "read_turns"]
+__all__ = ["Bare", "Told", "process_of", "read_times", "read_told_steps"]

@@ -21,7 +21,7 @@ from sluice.cli.commands.cell.supervisor import Supervisor
 from sluice.cli.commands.cell.up import START_TIMEOUT_S, TEND_EVERY_S, keep, start, stop_signals
 from sluice.cli.commands.log.log import ALL
 from sluice.cli.kit.errors import EXIT_TIMEOUT, CliError, describe_status, joined, plural
-from sluice.cli.kit.files import Source
+from sluice.cli.kit.files import ManifestFile
 from sluice.cli.kit.terminal import echo
 from sluice.core.config.objects import KINDS
 from sluice.local.cell_directory import DEMO, DIRECTORY, Place, find
@@ -78,7 +78,7 @@ def demo(directory: str | None, agents: int, stay: bool | None, timeout: float) 
 
 def _play(
     supervisor: Supervisor,
-    config: Sequence[Source],
+    config: Sequence[ManifestFile],
     jobs: Sequence[Planned],
     timeout: float,
     stopped: Callable[[], bool],
@@ -126,7 +126,7 @@ class _Run:
         self.report = Report()
 
     async def play(
-        self, config: Sequence[Source], jobs: Sequence[Planned], timeout_s: float
+        self, config: Sequence[ManifestFile], jobs: Sequence[Planned], timeout_s: float
     ) -> Report | None:
         """Return the report; None when a signal came first.
 
@@ -160,7 +160,7 @@ class _Run:
                     self._tend()
                 await asyncio.sleep(REFRESH_S)
 
-    async def _apply(self, api: Api, config: Sequence[Source]) -> None:
+    async def _apply(self, api: Api, config: Sequence[ManifestFile]) -> None:
         order = {kind: number for number, kind in enumerate(KINDS)}
         ordered = sorted(config, key=lambda source: order.get(source.kind, 99))
         answer = await api.apply(ApplyRequest(objects=[source.written for source in ordered]))

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from sluice.cli.kit.errors import CliError
-from sluice.cli.kit.files import Source, read
+from sluice.cli.kit.files import ManifestFile, read
 from sluice.cli.kit.manifests import job_errors
 
 AT = "demo.sluice.dev/at"
@@ -20,10 +20,10 @@ class Planned:
     """A job and when to submit it, seconds after the start."""
 
     at_s: float
-    source: Source
+    source: ManifestFile
 
 
-def load(directory: Path) -> tuple[list[Source], list[Planned]]:
+def load(directory: Path) -> tuple[list[ManifestFile], list[Planned]]:
     """Return the demo's configuration, and its jobs in order of submission.
 
     Raises:
@@ -43,7 +43,7 @@ def load(directory: Path) -> tuple[list[Source], list[Planned]]:
     return config, sorted(jobs, key=lambda planned: planned.at_s)
 
 
-def _planned(source: Source) -> Sequence[Planned]:
+def _planned(source: ManifestFile) -> Sequence[Planned]:
     annotations = source.metadata.annotations
     at_s, count = float(annotations.get(AT, "0")), int(annotations.get(COUNT, "1"))
     rest = {key: value for key, value in annotations.items() if key not in (AT, COUNT)}
@@ -55,5 +55,5 @@ def _planned(source: Source) -> Sequence[Planned]:
         # A moment between jobs of one kind, as when people and programs submit them.
         moment = at_s + 0.02 * (number - 1)
         copy = msgspec.structs.replace(manifest, metadata=metadata)
-        planned.append(Planned(moment, Source(source.place, copy, source.written)))
+        planned.append(Planned(moment, ManifestFile(source.place, copy, source.written)))
     return planned

@@ -18,7 +18,7 @@ from sluice.cli.cell.publish import publish_job_event
 from sluice.cli.cell.selectors import namespace_option
 from sluice.cli.kit.columns import dig
 from sluice.cli.kit.errors import CliError, plural
-from sluice.cli.kit.files import Source, file_option, read
+from sluice.cli.kit.files import ManifestFile, file_option, read
 from sluice.cli.kit.manifests import job_errors
 from sluice.cli.kit.terminal import echo, style
 from sluice.core.slices.job_request import JobRequest, job_request
@@ -98,7 +98,7 @@ def submit(
     _refuse_unclear(filenames, command, queue)
     if command:
         per_process = _amounts({"cpu": cpu, "memory": memory, "nvidia.com/gpu": gpu}, resources)
-        sources = [Source("command line", _from_command(command, name, per_process, replicas))]
+        sources = [ManifestFile("command line", _from_command(command, name, per_process, replicas))]
     else:
         sources = _jobs_in(filenames)
     sources = [_overridden(source, queue, priority_class) for source in sources]
@@ -143,7 +143,7 @@ async def _outputs(api: Api, submitted: Mapping[str, int]) -> list[JobLogs]:
     return found
 
 
-def _jobs_in(filenames: Sequence[str]) -> list[Source]:
+def _jobs_in(filenames: Sequence[str]) -> list[ManifestFile]:
     sources = read(filenames, check=_wrong_in)
     if wrong := [source for source in sources if not source.is_job]:
         raise CliError(
@@ -152,7 +152,7 @@ def _jobs_in(filenames: Sequence[str]) -> list[Source]:
     return sources
 
 
-def _wrong_in(source: Source) -> Sequence[FieldError]:
+def _wrong_in(source: ManifestFile) -> Sequence[FieldError]:
     return job_errors(_named(source, "default").manifest) if source.is_job else ()
 
 
@@ -179,7 +179,7 @@ def _from_command(
     return sluice_v1.Job(metadata=metadata, spec=spec)
 
 
-def _overridden(source: Source, queue: str | None, priority_class: str) -> Source:
+def _overridden(source: ManifestFile, queue: str | None, priority_class: str) -> ManifestFile:
     """Return the manifest with the queue and priority class of the command line."""
     if not queue and not priority_class:
         return source
@@ -190,26 +190,26 @@ def _overridden(source: Source, queue: str | None, priority_class: str) -> Sourc
             queue_name=queue or manifest.spec.queue_name,
             priority_class_name=priority_class or manifest.spec.priority_class_name,
         )
-        return Source(source.place, msgspec.structs.replace(manifest, spec=spec))
+        return ManifestFile(source.place, msgspec.structs.replace(manifest, spec=spec))
     labels = dict(manifest.metadata.labels)
     if queue:
         labels["kueue.x-k8s.io/queue-name"] = queue
     if priority_class:
         labels["kueue.x-k8s.io/priority-class"] = priority_class
     metadata = msgspec.structs.replace(manifest.metadata, labels=labels)
-    return Source(source.place, msgspec.structs.replace(manifest, metadata=metadata))
+    return ManifestFile(source.place, msgspec.structs.replace(manifest, metadata=metadata))
 
 
-def _numbered(source: Source, number: int) -> Source:
+def _numbered(source: ManifestFile, number: int) -> ManifestFile:
     manifest: Any = source.manifest
     metadata = manifest.metadata
     if not metadata.name:
         return source  # generateName makes every one different
     metadata = msgspec.structs.replace(metadata, name=f"{metadata.name}-{number}")
-    return Source(source.place, msgspec.structs.replace(manifest, metadata=metadata))
+    return ManifestFile(source.place, msgspec.structs.replace(manifest, metadata=metadata))
 
 
-def _named(source: Source, namespace: str) -> Source:
+def _named(source: ManifestFile, namespace: str) -> ManifestFile:
     """Return the manifest with a namespace, and a name where it only has a beginning of one."""
     manifest: Any = source.manifest
     metadata = manifest.metadata
@@ -219,12 +219,12 @@ def _named(source: Source, namespace: str) -> Source:
     metadata = msgspec.structs.replace(
         metadata, name=name, generate_name="", namespace=metadata.namespace or namespace
     )
-    return Source(source.place, msgspec.structs.replace(manifest, metadata=metadata))
+    return ManifestFile(source.place, msgspec.structs.replace(manifest, metadata=metadata))
 
 
 async def submit_sources(
     api: Api,
-    sources: Sequence[Source],
+    sources: Sequence[ManifestFile],
     namespace: str,
     *,
     dry_run: bool = False,
@@ -288,13 +288,13 @@ async def _report(
     return failed
 
 
-def _show_errors(source: Source, errors: Sequence[FieldError]) -> None:
+def _show_errors(source: ManifestFile, errors: Sequence[FieldError]) -> None:
     echo(f'{source.place}: {source.kind} "{source.manifest_name}" is invalid:', err=True)
     for error in errors:
         echo(f"* {error}", err=True)
 
 
-def _warn_of_misspelt(sources: Sequence[Source]) -> None:
+def _warn_of_misspelt(sources: Sequence[ManifestFile]) -> None:
     """Say which labels and annotations mean nothing: near to what means something, or without effect here."""
     said: dict[str, None] = {}
     for source in sources:

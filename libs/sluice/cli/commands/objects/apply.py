@@ -12,7 +12,7 @@ from sluice.cli.cell.selectors import namespace_option
 from sluice.cli.commands.jobs.job import delete_jobs
 from sluice.cli.commands.jobs.submit import submit_sources
 from sluice.cli.kit.errors import CliError, describe_status, plural
-from sluice.cli.kit.files import Source, file_option, read
+from sluice.cli.kit.files import ManifestFile, file_option, read
 from sluice.cli.kit.output import print_objects, to_json, to_yaml
 from sluice.cli.kit.resources import BY_KIND, Resource, resource_named
 from sluice.cli.kit.terminal import echo, style
@@ -190,7 +190,7 @@ def delete(
         raise CliError(f"{plural(failed, 'object')} not deleted")
 
 
-def _from_files(sources: Sequence[Source], namespace: str) -> list[Reference]:
+def _from_files(sources: Sequence[ManifestFile], namespace: str) -> list[Reference]:
     return [
         Reference(
             kind="Job" if source.is_job else source.kind,

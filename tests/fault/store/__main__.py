@@ -51,6 +51,8 @@ def main() -> int:
     for kind in ("lost", "double", "divergent", "wrong"):
         for line in getattr(report, kind)[:12]:
             print(f"{kind}: {line}")
+    for line in report.apart:
+        print(f"apart: {line} (begun before an older log was put back)")
     if report.any:
         print(f"kept: {directory}")
     else:

@@ -31,6 +31,8 @@ ENV = {
 }
 SERVICES = ("slice_aggregator", "scheduler", "variant_controller", "admission_check")
 AFTER_S = 8.0
+FORGOTTEN_S = 60.0
+"""So long after an older log was put back its executors have ended what it does not know."""
 
 EXECUTORS = {
     "plain-1": ExecutorSettings(flavors=("plain",)),
@@ -123,6 +125,8 @@ class StoreCell:
         self.runs: list[Run] = []
         self.workers: dict[str, Worker] = {}
         self.submitted = 0
+        self.restored: list[float] = []
+        """When an older log was put back."""
         self._numbers = itertools.count()
 
     async def set_up(self) -> None:
@@ -195,18 +199,26 @@ class StoreCell:
         await eventually(lambda: len(self.of(job)) >= attempts)
         return self.of(job)[attempts - 1]
 
-    def overlapping(self) -> list[str]:
-        """Return runs of one job that were there at the same time, and attempts that were begun twice."""
+    def overlapping(self) -> tuple[list[str], list[str]]:
+        """Return runs of one job that were there at the same time, and attempts that were begun twice; apart
+        from these, those of which one had begun before an older log was put back, which need not know it."""
         found: list[str] = []
+        apart: list[str] = []
         runs = sorted(self.runs, key=lambda run: run.begin)
         for index, run in enumerate(runs):
             for other in runs[:index]:
                 if (other.job, other.uid) != (run.job, run.uid):
                     continue
+                put = apart if self._is_forgotten(other, run) else found
                 if other.end is None or other.end > run.begin:
-                    found.append(
+                    put.append(
                         f"{run.job}: {other.executor} {other.attempt} and {run.executor} {run.attempt}"
                     )
                 elif other.attempt == run.attempt:
-                    found.append(f"{run.job}: attempt {run.attempt} begun twice")
-        return found
+                    put.append(f"{run.job}: attempt {run.attempt} begun twice")
+        return found, apart
+
+    def _is_forgotten(self, before: Run, after: Run) -> bool:
+        """Was an older log put back between the two, and was the former run ended soon after that?"""
+        ended = time.monotonic() if before.end is None else before.end
+        return any(before.begin < at <= after.begin and ended < at + FORGOTTEN_S for at in self.restored)

@@ -14,6 +14,7 @@ from tests.support.nats_cluster import SERVERS
 from tests.support.waiting import eventually
 
 from .cell import AFTER_S, UNAVAILABLE, Run, StoreCell
+from .comparing import divergent, whole_log
 
 RUBBISH = b'\xff{"'
 BUCKETS = ("dispatch", "claims", "checks", "leases", "heartbeats")
@@ -164,9 +165,7 @@ class Faults:
         cluster = self.cell.system.cluster
         await asyncio.to_thread(cluster.stop)
         if self._backup is None:
-            self._backup = self.cell.system.directory / "backup"
-            for number in range(SERVERS):
-                shutil.copytree(cluster.store(number), self._backup / str(number))
+            self._back_up()
         began = time.monotonic()
         for number in range(SERVERS):
             cluster.start_one(number)
@@ -175,19 +174,33 @@ class Faults:
         await self._current(began)
         return took
 
+    def _back_up(self) -> Path:
+        """Copy what the servers, which are stopped, have stored."""
+        self._backup = self.cell.system.directory / "backup"
+        for number in range(SERVERS):
+            shutil.copytree(self.cell.system.cluster.store(number), self._backup / str(number))
+        return self._backup
+
     async def restore(self) -> float:
         """a job of each kind has run, and what is not in that log runs no more"""
         cell, cluster = self.cell, self.cell.system.cluster
-        assert self._backup is not None
+        if self._backup is None:
+            await self.restart_servers()
+        backup = self._backup
+        assert backup is not None
         gone = await cell.submit("plain", LONG_S)
         run = await cell.begun(gone)
         await asyncio.to_thread(cluster.stop)
         for number in range(SERVERS):
             shutil.rmtree(cluster.store(number))
-            shutil.copytree(self._backup / str(number), cluster.store(number))
+            shutil.copytree(backup / str(number), cluster.store(number))
         began = time.monotonic()
+        cell.restored.append(began)
         for number in range(SERVERS):
             cluster.start_one(number)
+        entries = await eventually(lambda: tried(lambda: whole_log(cell.client)))
+        wrong = await asyncio.to_thread(divergent, entries)
+        assert not wrong, f"the log that was put back: {wrong[0]}"
         await self.probe()
         await eventually(lambda: run.end is not None)
         took = time.monotonic() - began

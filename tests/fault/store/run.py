@@ -8,23 +8,17 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
-from sluice.core.checks.decider import AdmissionChecks
-from sluice.core.scheduler.decider import Scheduler
-from sluice.core.slices.decider import SliceAggregator
-from sluice.core.variants.decider import VariantController
 from sluice.events.base import Event
 from sluice.events.codec import decode_commit
 from sluice.events.slices import WorkloadCreated, WorkloadDeleted, WorkloadFinished
 from sluice.log.contract import Entry
 from sluice.protocol.subjects import job_of
-from tests.support.verify import entries_for, verify
 
 from .cell import StoreCell, StoreSystem
+from .comparing import divergent, whole_log
 from .faults import BUCKETS, Faults, tried
 
-DECIDERS: tuple[type[Any], ...] = (SliceAggregator, Scheduler, VariantController, AdmissionChecks)
 QUIET_S = 120.0
 """After so long without one that ends, jobs that are left are lost."""
 
@@ -51,6 +45,8 @@ class Report:
     times: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     """Fault -> seconds until it had healed."""
     healed: dict[str, str] = field(default_factory=dict)
+    apart: list[str] = field(default_factory=list)
+    """Runs at the same time that are nobody's fault: one had begun when an older log was put back."""
     jobs: int = 0
     lost: list[str] = field(default_factory=list)
     double: list[str] = field(default_factory=list)
@@ -70,10 +66,11 @@ class Report:
         return rows
 
     def last_line(self) -> str:
-        count = sum(map(len, self.times.values()))
+        count = sum(map(len, self.times.values())) + len(self.wrong)
+        not_healed = f" ({len(self.wrong)} not healed)" if self.wrong else ""
         return (
-            f"{count} faults, {self.jobs} jobs, {len(self.lost)} lost, {len(self.double)} double, "
-            f"{len(self.divergent)} divergent"
+            f"{count} faults{not_healed}, {self.jobs} jobs, {len(self.lost)} lost, "
+            f"{len(self.double)} double, {len(self.divergent)} divergent"
         )
 
 
@@ -100,9 +97,10 @@ async def run(
                 report.healed[name] = (method.__doc__ or "").strip()
                 try:
                     took = await fault(damage)
-                except AssertionError as error:
-                    report.wrong.append(f"{name}: {error}")
-                    tell(f"not healed: {name}: {error}")
+                except Exception as error:
+                    # Whatever ends it, the faults behind it are still to come, and the comparison.
+                    report.wrong.append(f"{name}: {type(error).__name__}: {error}")
+                    tell(f"not healed: {report.wrong[-1]}")
                     cell.heal()
                     continue
                 report.times[name].append(took)
@@ -113,8 +111,8 @@ async def run(
             with contextlib.suppress(asyncio.CancelledError):
                 await flowing
             entries = await _settled(cell, report)
-        report.double = cell.overlapping()
-        report.divergent = await asyncio.to_thread(_divergent, entries)
+        report.double, report.apart = cell.overlapping()
+        report.divergent = await asyncio.to_thread(divergent, entries)
     finally:
         await cell.client.close()
     return report
@@ -125,7 +123,7 @@ async def _settled(cell: StoreCell, report: Report) -> list[Entry]:
     left: set[str] = set()
     since = time.monotonic()
     while True:
-        entries = await tried(partial(_read, cell)) or []
+        entries = await tried(partial(whole_log, cell.client)) or []
         jobs, now_left = _open(entries)
         if entries and not now_left:
             break
@@ -136,10 +134,6 @@ async def _settled(cell: StoreCell, report: Report) -> list[Entry]:
         await asyncio.sleep(0.5)
     report.jobs, report.lost = len(jobs), sorted(now_left)
     return entries
-
-
-async def _read(cell: StoreCell) -> list[Entry]:
-    return [entry async for batch in cell.client.log.read(1, [">"]) for entry in batch]
 
 
 def _open(entries: Sequence[Entry]) -> tuple[set[str], set[str]]:
@@ -164,18 +158,6 @@ def _open(entries: Sequence[Entry]) -> tuple[set[str], set[str]]:
 
 def _events(entry: Entry) -> list[Event]:
     return [event for step in decode_commit(entry.payload).steps for event in step.events]
-
-
-def _divergent(entries: Sequence[Entry]) -> list[str]:
-    """Decide the whole log again."""
-    found = []
-    for kind in DECIDERS:
-        verdict = verify(kind(), entries_for(kind(), entries))
-        if verdict.divergence is not None:
-            found.append(f"{kind.__name__}: {verdict.divergence}")
-        if verdict.unsettled:
-            found.append(f"{kind.__name__}: would go on to decide {verdict.unsettled[:3]}")
-    return found
 
 
 __all__ = ["LONG", "Report", "run"]

@@ -20,7 +20,7 @@ from .records import ActiveState, WorkloadView
 from .rows import CLUSTER_QUEUE, JOB, LOCAL_QUEUE, WORKLOAD, Record, Rows, encode
 from .view import View
 
-_FOLD = 15
+_FOLD = 16
 """Raise it when the same events are folded to another state."""
 
 _Stored = dict[str, bytes | int]

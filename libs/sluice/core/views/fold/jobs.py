@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-from sluice.core.views.records import Transition
+from sluice.core.views.records import Transition, WorkloadView
 from sluice.core.views.state import State
+from sluice.core.workload.reasons import NO_MATCHING_WORKLOAD
 from sluice.events.base import Event, Micros
 from sluice.events.scheduler import WorkloadSliceWithdrawn
 from sluice.events.slices import JobClaimed, JobResumed, JobSuspended, Rejected
@@ -26,11 +27,21 @@ def _claimed(state: State, event: JobClaimed, _seq: int, _at: Micros) -> None:
         job.executor = event.executor
 
 
-def _suspended(state: State, event: JobSuspended, _seq: int, at: Micros) -> None:
+def _suspended(state: State, event: JobSuspended, seq: int, at: Micros) -> None:
     job = state.jobs.get(event.job)
-    if job is not None:
-        job.attempt, job.running, job.changed_at = event.attempt, False, at
-        job.reason, job.message = event.reason, event.message
+    if job is None:
+        return
+    job.attempt, job.running, job.changed_at = event.attempt, False, at
+    job.reason, job.message = event.reason, event.message
+    if event.reason == NO_MATCHING_WORKLOAD and (stopped := state.live(event.workload)) is not None:
+        remember(stopped, event, seq, at)
+
+
+def succeeded(before: WorkloadView, after: WorkloadView) -> None:
+    """Tell of the workload that a changed job gets why its job was stopped: the one before goes next."""
+    for told in before.history:
+        if isinstance(told.event, JobSuspended):
+            remember(after, told.event, told.seq, told.at)
 
 
 def _slice_withdrawn(state: State, event: WorkloadSliceWithdrawn, seq: int, at: Micros) -> None:

@@ -30,6 +30,7 @@ from sluice.events import scheduler, slices, variants
 from sluice.events.base import Event, Micros, WorkloadKey
 
 from .common import condition, dequeue, enqueue, goes_on, got_quota_again, remember, set_active, stops, told
+from .jobs import succeeded
 from .waits import ran
 
 REPLACED = "WorkloadSliceReplaced"
@@ -67,6 +68,10 @@ def _created(state: State, event: slices.WorkloadCreated, seq: int, at: Micros) 
             job.reference, job.changed_at = record.job, at
             job.attempt, job.running, job.ran_us = 0, False, 0
             job.executor = job.reason = job.message = ""
+        else:
+            for before in job.workloads.values():
+                if record.replaces is None and before.record.parent is None and before.finished_at is None:
+                    succeeded(before, workload)
         job.workloads[key] = workload
     if is_slice(workload):
         state.slices[key] = None

@@ -139,6 +139,18 @@ def _plain(seq: int, at: Micros, event: Event) -> Notice:
             said = f"{event.state} of admission check {event.check} for attempt {event.attempt}"
             message = f"{said}: {event.reason}" + _suffix(event.message)
             return Notice(seq, at, "Warning", "AdmissionCheckVerdictIgnored", message)
+        case variants.PreemptionGateClosed():
+            message = f'Closed preemption gate for variant workload "{event.workload}"'
+            return Notice(seq, at, "Normal", "PreemptionGatedVariant", message)
+        case variants.ParentEvicted():
+            why = f"{event.message}: {event.cause_message}" if event.cause_message else event.message
+            return Notice(seq, at, "Normal", f"EvictedDueTo{event.reason}", why)
+    return _of_slices(seq, at, event)
+
+
+def _of_slices(seq: int, at: Micros, event: Event) -> Notice:
+    """What the slice-aggregator says, and what has nothing to add to its name."""
+    match event:
         case slices.WorkloadCreated() if event.workload.replaces is not None:
             message = f"Workload slice to replace {event.workload.replaces}"
             return Notice(seq, at, "Normal", "CreatedWorkload", message)
@@ -160,12 +172,8 @@ def _plain(seq: int, at: Micros, event: Event) -> Notice:
         case slices.Rejected():
             errors = "; ".join(str(error) for error in event.errors)
             return Notice(seq, at, "Warning", "Refused", f"{event.event_type} at {event.cause}: {errors}")
-        case variants.PreemptionGateClosed():
-            message = f'Closed preemption gate for variant workload "{event.workload}"'
-            return Notice(seq, at, "Normal", "PreemptionGatedVariant", message)
-        case variants.ParentEvicted():
-            why = f"{event.message}: {event.cause_message}" if event.cause_message else event.message
-            return Notice(seq, at, "Normal", f"EvictedDueTo{event.reason}", why)
+        case slices.JobSuspended():
+            return Notice(seq, at, "Normal", "Stopped", f"{event.reason}{_suffix(event.message)}")
     reason = _REASONS.get(type(event), type(event).__name__)
     return Notice(seq, at, "Normal", reason, getattr(event, "message", ""))
 

@@ -15,10 +15,11 @@ from sluice.events.scheduler import (
     WorkloadSliceReplaced,
 )
 from sluice.events.slices import (
+    WorkloadCreated,
     WorkloadDeleted,
     WorkloadFinished,
 )
-from sluice.events.variants import VariantDeleted
+from sluice.events.variants import VariantCreated, VariantDeleted
 from sluice.log.fold import Fold
 from sluice.replay.source.source import Source
 from sluice.replay.source.time_travel import beginning, patterns_of
@@ -70,6 +71,13 @@ class ReservationObserver(Observer):
     def begun(self, state: SchedulerState) -> None:
         for name, queue in state.world.cluster_queues.items():
             self.held |= dict.fromkeys(queue.workloads, name)
+
+    @hears
+    def _made(self, state: SchedulerState, event: WorkloadCreated | VariantCreated) -> None:
+        """A name can come again, once in a million times: that of a variant which went with its parent."""
+        key = event.workload.key
+        if key in self.held and key not in self._holders(state, self.held[key]):
+            del self.held[key]
 
     @hears
     def _reserved(self, state: SchedulerState, event: QuotaReserved) -> Iterator[str]:

@@ -51,6 +51,7 @@ from sluice.events.variants import (
     VariantStopped,
 )
 from sluice.log.contract import Entry
+from sluice.replay.lint.invariants import broken
 from sluice.replay.lint.lint import INVARIANTS, first_violation, lint
 from sluice.replay.source.source import ListSource
 from tests.support.checked_cell import checked_cell
@@ -774,3 +775,16 @@ def test_quota_that_was_idle_for_a_while_is_seen_later(pod_sets: int) -> None:
     found, _ = lint(ListSource(_left_out(pod_sets)))
     (idle,) = [violation for violation in found if violation.invariant == "idle-quota"]
     assert "default/job-late-" in idle.text
+
+
+def test_a_name_that_comes_again_is_no_reservation_from_before() -> None:
+    """A variant goes with its parent, and one of the next family may be called as it was."""
+    world = cell(cluster_queue({"res": 1}))
+    world.submit("a").settle_all()
+    world.message("job.default.a", "JobDeleted", {}).settle()
+    world.submit("a").settle()
+    world.report("a", "JobFinished", success=True).settle_all()
+    made = [event.workload.name.encode() for event in world.events(VariantCreated)]
+    assert len(set(made)) == 2
+    entries = [entry._replace(payload=entry.payload.replace(made[1], made[0])) for entry in world.log]
+    assert list(broken(ListSource(entries), ["reservations"])) == []

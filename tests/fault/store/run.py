@@ -124,7 +124,7 @@ async def _settled(cell: StoreCell, report: Report) -> list[Entry]:
     since = time.monotonic()
     while True:
         entries = await tried(partial(whole_log, cell.client)) or []
-        jobs, now_left = _open(entries)
+        now_left = _open(entries)
         if entries and not now_left:
             break
         if now_left != left:
@@ -132,12 +132,12 @@ async def _settled(cell: StoreCell, report: Report) -> list[Entry]:
         elif time.monotonic() - since > QUIET_S:
             break
         await asyncio.sleep(0.5)
-    report.jobs, report.lost = len(jobs), sorted(now_left)
+    report.jobs, report.lost = cell.submitted, sorted(now_left)
     return entries
 
 
-def _open(entries: Sequence[Entry]) -> tuple[set[str], set[str]]:
-    """Return the jobs that were submitted, and those of them that have not ended."""
+def _open(entries: Sequence[Entry]) -> set[str]:
+    """Return the jobs that were submitted, as far as the log knows, and have not ended."""
     submitted: set[str] = set()
     job_by_workload: dict[str, str] = {}
     ended: set[str] = set()
@@ -153,7 +153,7 @@ def _open(entries: Sequence[Entry]) -> tuple[set[str], set[str]]:
                     job_by_workload[record.key] = record.job.key
                 case WorkloadFinished(workload=key) | WorkloadDeleted(workload=key):
                     ended.add(job_by_workload.get(key, ""))
-    return submitted, submitted - ended
+    return submitted - ended
 
 
 def _events(entry: Entry) -> list[Event]:

@@ -47,7 +47,7 @@ async def test_who_takes_too_long_is_ended_and_said_so() -> None:
     questions = QuestionPool(at_once=1, waiting=0, answer_s=0.1)
     with pytest.raises(TimeoutError, match="no answer in 0"):
         await ask(questions, "k", never)
-    assert await ask(questions, "k", at_once) == 42
+    assert (questions.running, questions.waiting) == (0, 0), "its place is free for the next one"
 
 
 async def test_what_does_not_last_is_found_anew() -> None:

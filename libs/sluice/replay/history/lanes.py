@@ -268,7 +268,10 @@ class Story:
         self.lanes.setdefault((job, kind, key), Lane(key, kind, job))
 
     def _lane(self, key: str) -> Lane:
-        return self.lanes[self._job(key), self._kinds[key], key]
+        at = self._job(key), self._kinds[key], key
+        if at not in self.lanes:  # a parent, whose variants have lanes instead, and that has none any more
+            self.lanes[at] = Lane(key, at[1], at[0])
+        return self.lanes[at]
 
     def _phases(self, job: str) -> Lane:
         return self.lanes.setdefault((job, PHASE, job), Lane(job, PHASE, job))

@@ -1,7 +1,8 @@
 """A job's life as lanes: what follows what, where it was stopped, what variants and checks did meanwhile."""
 
-from sluice.replay.history.causes import Happening
+from sluice.replay.history.causes import Happening, happenings
 from sluice.replay.history.lanes import CHECK, PHASE, SLICE, VARIANT, tell
+from tests.support.family_world import cell, cluster_queue
 
 WORKLOAD = {"namespace": "default", "name": "w", "job": {"key": "default/train"}}
 
@@ -135,3 +136,14 @@ def test_what_a_log_holds_before_its_first_message_about_a_workload_is_not_guess
     """An excerpt may begin anywhere."""
     (lane,) = _lanes(_told(1, "Admitted"), _reserved(2), _told(3, "QuotaReleased")).values()
     assert _spans(lane) == [("QuotaReserved", "spot", 2, 3), ("Queued", "", 3, None)]
+
+
+def test_pods_of_a_racing_job_are_told_of_its_parent_too() -> None:
+    """A parent has no lane of its own: its variants have."""
+    world = cell(cluster_queue({"res": 1}))
+    world.submit("a").settle_all()
+    world.report("a", "JobPodsReady").settle_all()
+    assert "WorkloadPodsReady" in [h.type for h in happenings(world.log)]
+    lanes = tell(happenings(world.log)).lanes
+    assert lanes[("default/a", PHASE, "default/a")].spans[-1].state == "Running"
+    assert [lane.kind for lane in lanes.values() if lane.spans] == [PHASE, VARIANT]

@@ -34,6 +34,7 @@ from sluice.events.variants import ParentAdmitted
 from sluice.replay.lint.observer import Observer, hears
 
 from .execution_time import ExecutionObserver
+from .moves import MovesObserver
 
 
 class SharedObserver(Observer):
@@ -416,6 +417,7 @@ MORE: tuple[type[Observer], ...] = (
     UpdatesObserver,
     PlacedObserver,
     ExecutionObserver,
+    MovesObserver,
 )
 
 __all__ = ["MORE"]

@@ -22,6 +22,7 @@ from sluice.core.world.inadmissible import drains, stopped, why_reservation_ends
 from sluice.core.world.model import World
 from sluice.core.world.pending_preemptions import PENDING
 from sluice.core.world.variants import (
+    SAME_FLAVORS,
     Standing,
     awaits_variants,
     has_passed,
@@ -206,8 +207,13 @@ def _why_not_replacing(world: World, workload: Workload) -> tuple[str, str] | No
 
 
 def _why_overtaken(world: World, workload: Workload) -> tuple[str, str] | None:
-    """CA10: while the job stops, nothing is kept for a variant that cannot be admitted once it has."""
+    """CA10: while the job stops, nothing is kept for a variant that cannot be admitted once it has.
+
+    Nor while it runs for one that would move it nowhere: that one looks for a better flavor again.
+    """
     how, sibling, why = standing(world, workload)
+    if why == SAME_FLAVORS:
+        return (WAITING_FOR_QUOTA, why)
     if how is not Standing.BARRED or sibling is None or sibling.evicted_at is None:
         return None
     return (PENDING_EVALUATION, why)

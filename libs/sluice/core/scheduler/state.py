@@ -16,7 +16,14 @@ from sluice.core.quota.tree import Tree
 from sluice.core.workload.equivalence import equivalence_key
 from sluice.core.world.activity import Status
 from sluice.core.world.model import World
-from sluice.core.world.variants import family_usage, queue_rank, why_barred
+from sluice.core.world.variants import (
+    family_usage,
+    may_move_nowhere,
+    places,
+    queue_rank,
+    running_sibling,
+    why_barred,
+)
 from sluice.core.world.workload import Workload
 from sluice.events.base import Micros, WorkloadKey
 
@@ -131,9 +138,18 @@ def class_key(world: World, workload: Workload) -> tuple[object, ...]:
             tuple(sorted(workload.reclaimable.items())),
             _gates(workload),
             workload.record.parent is not None and workload.blocked_on_gates,
+            *_runs_on(world, workload),
             *shared,
         )
     return (key, workload.priority)
+
+
+def _runs_on(world: World, workload: Workload) -> tuple[tuple[object, ...], ...]:
+    """Return where the job of a variant runs, if the variant could take it there once more (CA10)."""
+    running = running_sibling(world, workload) if workload.record.parent is not None else None
+    if running is None or not may_move_nowhere(workload.record.allowed_flavors, running.assignment or ()):
+        return ()
+    return places(running.assignment or ())
 
 
 def _gates(workload: Workload) -> tuple[str, ...]:

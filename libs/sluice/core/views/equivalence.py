@@ -4,7 +4,7 @@ from sluice.api.labels import GATE_CONCURRENT_ADMISSION as GATE
 from sluice.core.workload.equivalence import equivalence_key
 from sluice.core.world.preemption_turns import goes_first
 from sluice.core.world.queue_order import effective_priority
-from sluice.core.world.variants import MAY_PREEMPT, bars
+from sluice.core.world.variants import MAY_PREEMPT, bars, may_move_nowhere, places
 
 from .records import WorkloadView
 from .state import State
@@ -28,22 +28,37 @@ def class_key(view: State, workload: WorkloadView) -> object:
     stands = why_barred(view, workload) or "/".join(workload.open_gates)
     if blocked is not None and blocked.status:
         stands += "/blocked"
-    return (*own, stands)
+    return (*own, stands + _runs_on(view, workload))
+
+
+def _runs_on(view: State, variant: WorkloadView) -> str:
+    """Return where the job of a variant runs, if the variant could take it there once more (CA10)."""
+    other = _admitted_sibling(view, variant)
+    if other is None or other.evicted:
+        return ""
+    assignment = other.assignment or ()
+    return f"/on {places(assignment)}" if may_move_nowhere(variant.record.allowed_flavors, assignment) else ""
+
+
+def _admitted_sibling(view: State, variant: WorkloadView) -> WorkloadView | None:
+    family = variant.record.parent
+    parent = view.workloads.get(family) if family is not None else None
+    for other in parent.variants.values() if parent is not None else ():
+        if other is not variant and other.admitted_at is not None:
+            return other
+    return None
 
 
 def why_barred(view: State, variant: WorkloadView) -> str:
     """Return why a variant waits for its admitted sibling to go, '' if it does not (CA10)."""
-    family = variant.record.parent
-    parent = view.workloads.get(family) if family is not None else None
+    other = _admitted_sibling(view, variant)
+    if other is None:
+        return ""
     queue = variant.local_queue.cluster_queue
     spec = queue.spec if queue is not None else None
-    for other in parent.variants.values() if parent is not None else ():
-        if other is variant or other.admitted_at is None:
-            continue
-        evicted = other.conditions.get("Evicted")
-        leaves = evicted.reason if evicted is not None and other.evicted else None
-        return bars(view.config, spec, variant.record.preference, other.record.preference, leaves=leaves)
-    return ""
+    evicted = other.conditions.get("Evicted")
+    leaves = evicted.reason if evicted is not None and other.evicted else None
+    return bars(view.config, spec, variant.record.preference, other.record.preference, leaves=leaves)
 
 
 def yields(view: State, variant: WorkloadView) -> str:

@@ -14,7 +14,7 @@ from sluice.core.quota.tree import FlavorResource
 from sluice.core.workload import reasons
 from sluice.core.workload.admission_checks import READY, checks_for
 from sluice.core.workload.reasons import FLAVOR_MIGRATION, PODS_READY_TIMEOUT
-from sluice.events.base import Micros, WorkloadKey
+from sluice.events.base import Micros, PodSetAssignment, WorkloadKey
 from sluice.events.slices import WorkloadRecord
 
 from .model import ClusterQueue, World
@@ -26,6 +26,7 @@ BETTER_ADMITTED: Final = "A more favorable variant is already admitted"
 BELOW_LIMIT: Final = "Target flavor is below LastAcceptableFlavorName"
 RETAINED: Final = "Another variant is admitted, and the first admission is retained"
 BETTER_NEXT: Final = "A more favorable variant is admitted when the job has stopped"
+SAME_FLAVORS: Final = "The flavors that it could have now are those on which the job runs already"
 RACE_OVER: Final = "Another variant is admitted, and the ClusterQueue has no concurrent admission any more"
 
 MAY_PREEMPT: Final = "A more favorable variant may preempt first"
@@ -222,9 +223,41 @@ def standing(world: World, workload: Workload) -> tuple[Standing, Workload | Non
     why = bars(world.config, spec, workload.record.preference, other.record.preference, leaves=leaves)
     if not why and leaves is not None and _is_preceded(world, workload):
         why = BETTER_NEXT
+    if (
+        not why
+        and leaves is None
+        and workload.assignment is not None
+        and moves_nowhere(other, workload.assignment)
+    ):
+        why = SAME_FLAVORS
     if why:
         return Standing.BARRED, other, why
     return (Standing.MIGRATES if leaves is None else Standing.WAITS), other, ""
+
+
+def running_sibling(world: World, workload: Workload) -> Workload | None:
+    """Return the admitted sibling of a variant, unless it is leaving."""
+    other = admitted_sibling(world, workload)
+    return other if other is not None and other.evicted_at is None else None
+
+
+def moves_nowhere(running: Workload, assignment: Sequence[PodSetAssignment]) -> bool:
+    """Would a migration leave the job on the flavors on which it runs, with no more pods (CA10)?"""
+    has = {pods.name: pods for pods in running.assignment or ()}
+    return all(
+        pods.name in has and pods.flavors == has[pods.name].flavors and pods.count <= has[pods.name].count
+        for pods in assignment
+    )
+
+
+def may_move_nowhere(allowed: Sequence[str], running: Sequence[PodSetAssignment]) -> bool:
+    """Could a variant with these *allowed* flavors, () for any, get all those on which the job runs?"""
+    return not allowed or all(flavor in allowed for pods in running for flavor in pods.flavors.values())
+
+
+def places(assignment: Sequence[PodSetAssignment]) -> tuple[tuple[object, ...], ...]:
+    """Return what tells apart where jobs run: pods and flavors."""
+    return tuple((pods.name, pods.count, tuple(sorted(pods.flavors.items()))) for pods in assignment)
 
 
 def _is_preceded(world: World, workload: Workload) -> bool:
@@ -396,6 +429,7 @@ __all__ = [
     "BETTER_NEXT",
     "MAY_PREEMPT",
     "RETAIN_FIRST",
+    "SAME_FLAVORS",
     "Standing",
     "admitted_sibling",
     "allowed_flavors",
@@ -407,15 +441,19 @@ __all__ = [
     "is_gated",
     "is_parent",
     "looked_at_before",
+    "may_move_nowhere",
     "migration_message",
+    "moves_nowhere",
     "must_race",
     "no_allowed_flavor",
     "parent_holds",
     "past_execution_us",
+    "places",
     "policy_in_force",
     "queue_identity",
     "queue_rank",
     "queue_time",
+    "running_sibling",
     "siblings",
     "standing",
     "waits_on_for",

@@ -20,7 +20,7 @@ from sluice.core.workload.charges import given_back
 from sluice.core.world.activity import blocks_admission
 from sluice.core.world.model import ClusterQueue, World
 from sluice.core.world.preemption_rules import may_issue
-from sluice.core.world.variants import Standing, standing, yields
+from sluice.core.world.variants import Standing, running_sibling, standing, yields
 from sluice.core.world.workload import Workload
 from sluice.events.base import PodSet
 
@@ -99,6 +99,9 @@ def _could_have(world: World, cq: ClusterQueue, workload: Workload) -> list[str]
         if not flavors:
             return []
         found += flavors
+    running = running_sibling(world, workload) if record.parent is not None else None
+    if running is not None and set(found) <= {name for fr in running.usage for name in fr[:1]}:
+        return []  # nothing better than where the job runs already (CA10)
     return list(dict.fromkeys(found))
 
 

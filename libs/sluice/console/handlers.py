@@ -28,7 +28,7 @@ from .actions.shapes import NAMES as ACTIONS
 from .asked import Asked
 from .cell import Looked, sequence
 from .problems import NotFoundError, ProblemError
-from .questions import asked as answer_to
+from .questions import answer_to
 from .quota import QuotaTree
 from .redaction import Covered, environment
 

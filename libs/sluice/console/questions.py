@@ -25,7 +25,7 @@ def pool() -> QuestionPool:
     return QuestionPool(AT_ONCE, WAITING, ANSWER_S)
 
 
-async def asked(questions: QuestionPool, key: Hashable, work: Callable[[], Told]) -> Any:
+async def answer_to(questions: QuestionPool, key: Hashable, work: Callable[[], Told]) -> Any:
     """Return the answer to the question that *key* names; *work* finds it, in a copy of this process.
 
     Raises:

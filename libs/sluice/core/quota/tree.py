@@ -19,7 +19,7 @@ Trials: `mark` starts one, every change of usage is then journalled, `rollback` 
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from .node import DEFAULT_WEIGHT, WEIGHT_SCALE, Cell, FlavorResource, Node, Quota, borrowed, cell_of
 
@@ -30,6 +30,15 @@ class CohortCycleError(ValueError):
 
 class TrialError(RuntimeError):
     """The tree's shape was changed during a trial, or a trial was ended twice."""
+
+
+def closes_a_cycle(cohort: str, parent: str, parent_of: Callable[[str], str]) -> bool:
+    """Would *cohort* be its own ancestor with this parent? *parent_of*: of the others; '': none."""
+    while parent:
+        if parent == cohort:
+            return True
+        parent = parent_of(parent)
+    return False
 
 
 class Tree:
@@ -155,10 +164,11 @@ class Tree:
 
     def would_cycle(self, cohort: str, parent: str) -> bool:
         """Would *cohort* be its own ancestor with this parent?"""
-        if parent and parent == cohort:
-            return True
-        ancestor = self.cohorts.get(parent)
-        return ancestor is not None and any(node.name == cohort for node in ancestor.path_to_root())
+        return closes_a_cycle(cohort, parent, self._parent_of)
+
+    def _parent_of(self, cohort: str) -> str:
+        node = self.cohorts.get(cohort)
+        return node.parent.name if node is not None and node.parent is not None else ""
 
     def remove_cluster_queue(self, name: str) -> None:
         """Forget a cluster queue, its usage included."""
@@ -312,5 +322,6 @@ __all__ = [
     "Tree",
     "borrowed",
     "cell_of",
+    "closes_a_cycle",
     "find_height_of_lowest_subtree_that_fits",
 ]

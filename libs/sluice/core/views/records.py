@@ -169,6 +169,8 @@ class Migration(NamedTuple):
     variant: str = ""
     admitted_at: Micros | None = None
     ready_at: Micros | None = None
+    more_pods: int = 0
+    """How many more it went on with; negative: fewer. Of one that has not gone on: less what it ran with."""
 
     @property
     def is_move(self) -> bool:
@@ -176,7 +178,7 @@ class Migration(NamedTuple):
 
         Who goes on where it was has not moved: the better one was given up before it ran.
         """
-        return self.reason == FLAVOR_MIGRATION and self.target != self.source
+        return self.reason == FLAVOR_MIGRATION and (self.target != self.source or self.more_pods > 0)
 
 
 class PendingReason(NamedTuple):

@@ -29,6 +29,8 @@ BETTER_NEXT: Final = "A more favorable variant is admitted when the job has stop
 SAME_FLAVORS: Final = "The flavors that it could have now are those on which the job runs already"
 RACE_OVER: Final = "Another variant is admitted, and the ClusterQueue has no concurrent admission any more"
 
+HELD_BACK: Final = "The pods of another variant were not ready in time, and the job is held back"
+
 MAY_PREEMPT: Final = "A more favorable variant may preempt first"
 
 RETAIN_FIRST: Final = "RetainFirstAdmission"
@@ -427,6 +429,7 @@ def queue_rank(workload: Workload, config: kueue.ConfigurationSpec) -> tuple[int
 
 __all__ = [
     "BETTER_NEXT",
+    "HELD_BACK",
     "MAY_PREEMPT",
     "RETAIN_FIRST",
     "SAME_FLAVORS",

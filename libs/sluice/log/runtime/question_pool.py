@@ -6,7 +6,6 @@ from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple
 
 from .background_fork import in_copy_beside
-from .process_pool import ChildLostError
 
 _REMEMBERED = 64
 
@@ -95,7 +94,7 @@ class QuestionPool:
                     self.running -= 1
         except TimeoutError:
             return _Outcome(error=TimeoutError(f"no answer in {self._answer_s:g} s"))
-        except ChildLostError as error:
+        except Exception as error:  # told to whoever waits; who has gone is not told of by a warning
             return _Outcome(error=error)
         finally:
             self._forget(key, asyncio.current_task())

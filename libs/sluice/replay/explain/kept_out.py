@@ -3,7 +3,7 @@
 from sluice.core.scheduler.state import SchedulerState
 from sluice.core.views import no_variant
 from sluice.core.workload.pending_reasons import PENDING_EVALUATION
-from sluice.core.world.variants import backs_off, is_parent, parent_holds
+from sluice.core.world.variants import HELD_BACK, backs_off, is_parent, parent_holds
 from sluice.core.world.workload import Workload
 
 
@@ -30,7 +30,7 @@ def _words(state: SchedulerState, workload: Workload) -> str:
     if parent_holds(state.world, workload):
         return f"{workload.record.parent} has quota of its own, and gives it back first"
     if backs_off(state.world, workload):
-        return "the pods of another variant were not ready in time, and the job is held back"
+        return HELD_BACK[0].lower() + HELD_BACK[1:]
     if not state.world.families.get(workload.key):
         return "its variants are to be queued in its place, and are not made yet"
     return "it has variants, which are queued in its place"

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from sluice.api.errors import UNREADABLE
+from sluice.events import slices
 from sluice.events.base import Event, Micros
 from sluice.events.codec import CommitDecodeError, decode_message
 from sluice.events.scheduler import Preempted
@@ -119,7 +120,7 @@ def history(source: Source, keys: Iterable[str], progress: Progress | None = Non
         for entry in entries:
             if entry.suffix in COMMITS:
                 answers = (
-                    asked and entry.suffix == "slices" and any(w in entry.payload for w in _NOTHING_CAME)
+                    asked and entry.suffix == slices.WRITER and any(w in entry.payload for w in _NOTHING_CAME)
                 )
                 if not answers and not any(mark in entry.payload for mark in marks):
                     continue

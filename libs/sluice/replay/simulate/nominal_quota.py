@@ -8,6 +8,7 @@ from sluice.core.quota.tree import FlavorResource
 from sluice.core.scheduler.decider import Scheduler
 from sluice.core.scheduler.state import SchedulerState
 from sluice.events.base import Micros
+from sluice.events.config import ObjectApplied, ObjectDeleted
 
 from .inputs import Input
 
@@ -54,9 +55,9 @@ def as_configured(inputs: Iterable[Input]) -> tuple[SchedulerState, NominalQuota
     for item in inputs:
         for event in item.events:
             scheduler.apply(state, event, item.seq, item.at)
-            if getattr(event, "kind", "") != "ClusterQueue":
+            if not isinstance(event, ObjectApplied | ObjectDeleted) or event.kind != "ClusterQueue":
                 continue
-            queue = state.world.cluster_queues.get(event.name)  # type: ignore[attr-defined]
+            queue = state.world.cluster_queues.get(event.name)
             if queue is not None:
                 quotas = {fr: quota.nominal for fr, quota in queue.node.quotas.items()}
                 nominal.note(queue.node.name, item.at, quotas)

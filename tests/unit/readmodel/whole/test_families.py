@@ -393,6 +393,19 @@ def test_nobody_has_moved_who_goes_on_where_it_was() -> None:
     assert not [key for key in totals if key[0] == MIGRATED]
 
 
+def test_nobody_has_moved_who_ended_first() -> None:
+    """A job that was told to stop for a better flavor, and finished instead, has no move without an end."""
+    world = cell(cluster_queue({"res": 1, "od": 1}))
+    for name in ("first", "a"):
+        world.submit(name).settle_all()
+    world.report("first", "JobFinished", success=True).settle()
+    assert parent_of_job(world, "a")["status"]["migrations"]
+    world.report("a", "JobFinished", success=True).settle_all()
+    status = parent_of_job(world, "a")["status"]
+    assert "migrations" not in status
+    assert "stops" not in status
+
+
 async def test_variants_are_told_apart_where_a_queue_says_why_they_wait() -> None:
     """Their place is one; what they lack is not."""
     world = cell(cluster_queue({"res": 0, "od": 1}))

@@ -99,9 +99,14 @@ def flavors_of(assignment: Sequence[PodSetAssignment] | None) -> str:
     return ",".join(found)
 
 
+def pods_of(assignment: Sequence[PodSetAssignment] | None) -> int:
+    return sum(assigned.count for assigned in assignment or ())
+
+
 def stops(workload: WorkloadView, reason: str, seq: int, at: Micros) -> None:
     """Note that the job, which was admitted, has to stop."""
-    stop = Migration(seq, at, reason, flavors_of(workload.assignment))
+    pods = pods_of(workload.assignment)
+    stop = Migration(seq, at, reason, flavors_of(workload.assignment), more_pods=-pods)
     workload.migrations = (*workload.migrations[-MIGRATIONS_LIMIT + 1 :], stop)
 
 
@@ -114,4 +119,5 @@ def goes_on(
     last = workload.migrations[-1] if workload.migrations else None
     if last is None or last.admitted_at is not None:
         return None
-    return last._replace(target=flavors_of(assignment), variant=variant, admitted_at=at)
+    more = last.more_pods + pods_of(assignment)
+    return last._replace(target=flavors_of(assignment), variant=variant, admitted_at=at, more_pods=more)

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from sluice.api import kueue
+from sluice.core.quota.tree import closes_a_cycle
 from sluice.core.views.equivalence import class_key
 from sluice.core.views.holding import recharge_all
 from sluice.core.views.records import ActiveState, LocalQueueView
@@ -47,21 +48,17 @@ def _applied(state: State, event: ObjectApplied, seq: int, _at: Micros) -> None:
             queue.order = None
         case kueue.Cohort():
             spec = manifest.spec
-            if _closes_a_cycle(state, event.name, spec.parent_name):
-                # The api service refuses these; should one be in the log, it counts as a root (SC2).
+            if closes_a_cycle(event.name, spec.parent_name, lambda name: _parent_of(state, name)):
+                # The api service refuses these; should one be in the log, it counts as a root (SC3).
                 spec = msgspec.structs.replace(spec, parent_name="")
             state.cohorts[event.name] = spec
         case kueue.Configuration():
             _configure(state, manifest.spec, seq)
 
 
-def _closes_a_cycle(state: State, cohort: str, parent: str) -> bool:
-    while parent:
-        if parent == cohort:
-            return True
-        above = state.cohorts.get(parent)
-        parent = "" if above is None else above.parent_name
-    return False
+def _parent_of(state: State, cohort: str) -> str:
+    spec = state.cohorts.get(cohort)
+    return "" if spec is None else spec.parent_name
 
 
 def _object_deleted(state: State, event: ObjectDeleted, seq: int, _at: Micros) -> None:

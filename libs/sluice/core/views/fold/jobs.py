@@ -37,7 +37,7 @@ def _suspended(state: State, event: JobSuspended, seq: int, at: Micros) -> None:
         remember(stopped, event, seq, at)
 
 
-def succeeded(before: WorkloadView, after: WorkloadView) -> None:
+def tell_why_stopped(before: WorkloadView, after: WorkloadView) -> None:
     """Tell of the workload that a changed job gets why its job was stopped: the one before goes next."""
     for told in before.history:
         if isinstance(told.event, JobSuspended):

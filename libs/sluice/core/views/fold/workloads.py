@@ -30,7 +30,7 @@ from sluice.events import scheduler, slices, variants
 from sluice.events.base import Event, Micros, WorkloadKey
 
 from .common import condition, dequeue, enqueue, goes_on, got_quota_again, remember, set_active, stops, told
-from .jobs import succeeded
+from .jobs import tell_why_stopped
 from .waits import ran
 
 REPLACED = "WorkloadSliceReplaced"
@@ -71,7 +71,7 @@ def _created(state: State, event: slices.WorkloadCreated, seq: int, at: Micros) 
         else:
             for before in job.workloads.values():
                 if record.replaces is None and before.record.parent is None and before.finished_at is None:
-                    succeeded(before, workload)
+                    tell_why_stopped(before, workload)
         job.workloads[key] = workload
     if is_slice(workload):
         state.slices[key] = None
@@ -299,6 +299,9 @@ def _finished(state: State, event: slices.WorkloadFinished, seq: int, at: Micros
     dequeue(workload)
     give_back(state, workload)
     workload.finished_at = at
+    last = workload.migrations[-1] if workload.migrations else None
+    if last is not None and last.admitted_at is None and last.is_move:
+        workload.migrations = workload.migrations[:-1]  # it ended where it ran, before it had stopped to move
     condition(workload, "Finished", True, event.reason, event.message, at)
     if workload.record.job is not None:
         state.finished.ended(workload.record.job.key)

@@ -17,11 +17,16 @@ from sluice.core.workload.pending_reasons import (
     PENDING_EVALUATION_MESSAGE,
     SUSPENDED,
 )
-from sluice.core.workload.reasons import DEACTIVATED, VARIANT_DEACTIVATED, deactivation_message
+from sluice.core.workload.reasons import (
+    DEACTIVATED,
+    PODS_READY_TIMEOUT,
+    VARIANT_DEACTIVATED,
+    deactivation_message,
+)
 from sluice.core.world.activity import may_be_so_still
 from sluice.core.world.inadmissible import GATED_BY_ANNOTATION, Reason, reason_of, without_other_flavors
 from sluice.core.world.queue_order import effective_priority
-from sluice.core.world.variants import BETTER_NEXT, no_allowed_flavor, policy_in_force
+from sluice.core.world.variants import BETTER_NEXT, HELD_BACK, no_allowed_flavor, policy_in_force
 from sluice.events.base import Micros, WorkloadKey
 from sluice.events.slices import WorkloadRecord
 
@@ -46,6 +51,8 @@ def why_pending(view: State, workload: WorkloadView) -> Reason:
     derived = _derived(workload)
     if derived is None and (why := _why_barred(view, workload)):
         return (PENDING_EVALUATION, why)
+    if derived is None and _backs_off(view, workload):
+        return (ON_HOLD, HELD_BACK)
     if workload.parent and derived is None:
         return _family_pending(view, workload)
     if derived is not None and derived[0] == DEACTIVATED and (off := _why_inactive(view, workload)):
@@ -95,6 +102,18 @@ def _why_barred(view: State, workload: WorkloadView) -> str:
         return why
     leaves = any(other.admitted_at is not None and other.evicted for other in parent.variants.values())
     return BETTER_NEXT if leaves and _is_preceded(view, workload, parent) else ""
+
+
+def _backs_off(view: State, workload: WorkloadView) -> bool:
+    """Does a variant wait because the pods of a sibling were not ready in time (CA15)?"""
+    family = workload.record.parent
+    parent = view.workloads.get(family) if family is not None else None
+    for other in parent.variants.values() if parent is not None else ():
+        requeued = other.conditions.get("Requeued")
+        timed_out = requeued is not None and not requeued.status and requeued.reason == PODS_READY_TIMEOUT
+        if timed_out and other is not workload and other.active and other.assignment is None:
+            return True
+    return False
 
 
 def _is_preceded(view: State, variant: WorkloadView, parent: WorkloadView) -> bool:

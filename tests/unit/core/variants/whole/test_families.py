@@ -4,6 +4,8 @@ from typing import Any
 
 from sluice.core.views import notices, why_pending
 from sluice.core.views.totals import series
+from sluice.core.workload.pending_reasons import ON_HOLD
+from sluice.core.world.variants import HELD_BACK
 from sluice.events.base import JobKey
 from sluice.events.scheduler import Admitted, Evicted, Preempted
 from sluice.events.variants import (
@@ -52,6 +54,10 @@ def test_a_pods_ready_timeout_backs_the_whole_family_off() -> None:
     world.settle_all()
     assert [e.reason for e in world.events(Evicted) if isinstance(e, Evicted)] == ["PodsReadyTimeout"]
     assert world.flavor_of("a") == ""
+    view = world.view()
+    waits = {name: why_pending(view, view.workloads[v.key]) for name, v in world.variants("a").items()}
+    assert {reason for reason, _ in waits.values()} == {ON_HOLD}
+    assert waits["od"][1] == HELD_BACK
     world.run_until(45)
     assert len(world.events(Admitted)) == 1, "a sibling was admitted at once"
     world.run_until(20)

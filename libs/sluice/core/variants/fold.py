@@ -141,10 +141,25 @@ def _reserved(state: State, event: scheduler.QuotaReserved, seq: int, _at: Micro
     variant.assignment, variant.observed = tuple(event.pod_sets), event.observed_generation
     if not within(variant.assignment, variant.record.allowed_flavors):
         state.altered(family)
-    variant.evaluated, variant.blocked = True, False
+    variant.evaluated, variant.blocked, variant.backs_off = True, False, False
     variant.evicted = variant.stopped = variant.ready = False
     variant.reclaimed = {}
     state.touch(family, seq)
+
+
+def _backs_off(state: State, event: scheduler.RequeueBackoffStarted, seq: int, _at: Micros) -> None:
+    found = _find(state, event.workload)
+    if found is not None:
+        found[1].backs_off = True
+        state.touch(found[0], seq)
+
+
+def _requeued(state: State, event: scheduler.Requeued, seq: int, _at: Micros) -> None:
+    found = _find(state, event.workload)
+    if found is not None and found[1].backs_off:
+        found[1].backs_off = False
+        _joins_queue(*found)
+        state.touch(found[0], seq)
 
 
 def _holds(state: State, key: WorkloadKey, holds: bool, seq: int) -> None:
@@ -316,7 +331,7 @@ def _activated(
     found = _find(state, event.workload)
     if found is not None:
         found[1].active, found[1].switched_by = isinstance(event, variants.VariantActivated), event.cause
-        found[1].evaluated = found[1].blocked = False
+        found[1].evaluated = found[1].blocked = found[1].backs_off = False
         _joins_queue(*found)
         state.touch(found[0], event.cause)
 
@@ -452,6 +467,8 @@ HANDLERS: dict[type[Event], Callable[[State, Any, int, Micros], None]] = {
     variants.PreemptionGateOpened: _gate,
     scheduler.PreemptionIssued: _verdict,
     scheduler.QuotaReleased: _released,
+    scheduler.RequeueBackoffStarted: _backs_off,
+    scheduler.Requeued: _requeued,
     scheduler.QuotaReserved: _reserved,
     slices.ReclaimablePodsUpdated: _reclaimable,
     variants.VariantActivated: _activated,

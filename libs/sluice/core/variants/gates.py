@@ -67,7 +67,7 @@ def _leaves_it_to(family: Family, holder: Variant, *, unspent: bool = False) -> 
     running = family.variants.get(family.running) if family.running is not None else None
     most = running.record.preference if running is not None else len(family.variants)
     return any(
-        v.active and v.assignment is None and holder.record.preference < v.record.preference < most
+        _is_queued(v) and holder.record.preference < v.record.preference < most
         for v in family.variants.values()
         if not (unspent and v.spent)
     )
@@ -82,7 +82,12 @@ def _next_gate(family: Family) -> Variant | None:
 
 
 def _waiting(family: Family) -> list[Variant]:
-    return [v for v in family.variants.values() if v.active and v.assignment is None and v.gate_at is None]
+    return [v for v in family.variants.values() if _is_queued(v) and v.gate_at is None]
+
+
+def _is_queued(variant: Variant) -> bool:
+    """Is the scheduler to look at it? Nobody waits for the turn of one that backs off."""
+    return variant.active and variant.assignment is None and not variant.backs_off
 
 
 def _without_turn(family: Family) -> list[Variant]:

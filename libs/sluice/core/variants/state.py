@@ -67,6 +67,8 @@ class Variant:
     """Since when its gate is open."""
     spent: bool = False
     """It has had its turn at preempting."""
+    backs_off: bool = False
+    """It is not queued before a time that a check, or its pods, have set (AC3, SC7)."""
     rejected: bool = False
     """An admission check will never let it run."""
     failed: str = ""

@@ -225,6 +225,43 @@ def test_a_turn_ends_while_checks_of_what_it_has_got_go_on(mode: str, policy: st
     world.verify()
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_nobody_waits_for_the_turn_of_a_variant_that_backs_off(mode: str) -> None:
+    """A check lets the best one try again in an hour: the next one has its turn now, then the best again."""
+    check = kueue_object(
+        "AdmissionCheck",
+        "slow",
+        {"controllerName": "sluice.dev/external", "preemptionPolicy": "AfterCheckPassedOrOnDemand"},
+    )
+    queue = cluster_queue(
+        {"res": 1, "od": 1},
+        {"migration": {"mode": mode}},
+        preemption=PREEMPTS,
+        admissionChecksStrategy={"admissionChecks": [{"name": "slow"}]},
+    )
+    world = cell(queue, HIGH, check)
+    for name, flavor in (("one", "res"), ("two", "od")):
+        low = job(name)
+        low["metadata"]["annotations"] = {ALLOWED_RESOURCE_FLAVORS: flavor}
+        world.message(f"job.default.{name}", "JobSubmitted", low).settle_all()
+        world.checks_say(world.variants(name)[flavor].key, "Ready").settle_all()
+    world.submit("urgent", priority_class="high").settle()
+    best, next_one = world.variants("urgent").values()
+    assert (best.assignment is not None, best.gate_at is not None) == (True, True)
+    world.checks_say(best.key, "Retry", requeue_s=3600).settle()
+    best, next_one = world.variants("urgent").values()
+    assert (best.gate_at, next_one.gate_at is not None) == (None, True)
+    assert next_one.assignment is not None
+    world.run_until(310)
+    assert world.variants("urgent")["od"].assignment is not None, "its checks go on; nobody else needs a turn"
+    world.run_until(3320)
+    best, next_one = world.variants("urgent").values()
+    assert (best.gate_at is not None, next_one.gate_at) == (True, None)
+    world.settle_all()
+    world.check()
+    world.verify()
+
+
 def test_who_waits_for_victims_no_more_has_another_turn() -> None:
     """When all have had theirs, also where the last variant can have nothing; and no earlier."""
     queue = cluster_queue({"res": 2, "od": 2, "spot": 1}, preemption=PREEMPTS)

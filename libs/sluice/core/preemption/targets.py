@@ -80,7 +80,12 @@ def possible_victims(
     """
     search = Search(world, world.cluster_queues[workload.cluster_queue], workload, usage, frs)
     find = fair_sharing.possible_victims if world.config.fair_sharing.enable else classical.possible_victims
-    return frozenset(found.key for found in find(search))
+    found = frozenset(victim.key for victim in find(search))
+    promised = _promised(search)
+    if not promised:
+        return found
+    with without(world, promised):
+        return found.union((w.key for w in promised), (victim.key for victim in find(search)))
 
 
 def refusals(
@@ -153,12 +158,47 @@ def _found(search: Search) -> list[Target]:
     world = search.world
     find = fair_targets if world.config.fair_sharing.enable else classical_targets
     targets = find(search)
+    if not targets and world.pending_preemptions:
+        targets = _taking_promises_over(search, find)
     if search.spares and not targets and not world.circles.stopped:
         search.spared = ()
         world.circles.stopped = bool(find(search))
     if any(target.workload.record.parent is not None for target in targets):
         return _with_siblings(search, targets)
     return targets
+
+
+def _taking_promises_over(search: Search, find: Callable[[Search], list[Target]]) -> list[Target]:
+    """Look again as if nothing were promised in the queue to those whom the workload may preempt (AC6).
+
+    Nothing of theirs runs. Charged beside that of its victims, a promise makes the queue seem to have had its
+    quota already, so that nobody in it could take back what others borrow.
+    """
+    world = search.world
+    promised = _promised(search)
+    if not promised:
+        return []
+    with without(world, promised) as trial:
+        found = find(search)
+        if not found:
+            return []
+        for target in found:
+            trial.remove(target.workload)
+        borrowing = not search.fits(borrowing=False)
+        taken = []
+        for workload in promised:
+            trial.restore(workload)
+            if not search.fits(borrowing=borrowing):
+                trial.remove(workload)
+                taken.append(Target(workload, IN_CLUSTER_QUEUE))
+    return [*taken, *found]
+
+
+def _promised(search: Search) -> list[Workload]:
+    """Return those of the queue that wait with a reservation for others to go, and may be preempted."""
+    waiting = search.world.pending_preemptions.by_queue.get(search.queue.name)
+    found = [w for w in (waiting or {}).values() if search.lets_preempt(w) and search.is_usable(w)]
+    return sorted(found, key=lambda workload: (-workload.priority, workload.uid))
 
 
 def _with_siblings(search: Search, targets: list[Target]) -> list[Target]:

@@ -328,6 +328,33 @@ def test_a_more_important_workload_takes_the_promise_and_what_it_was_for() -> No
     assert cell.pending() == {"higher": ["low"]}
 
 
+@pytest.mark.parametrize("fair", [False, True])
+@pytest.mark.parametrize("others", [0, 1])
+def test_a_more_important_workload_takes_back_what_was_promised_from_others(fair: bool, others: int) -> None:
+    """Victims may be in another queue, of which this one takes its own back: nobody runs on the promise."""
+    cell = CheckedCell()
+    if fair:
+        cell.settings(fairSharing={"enable": True})
+    preemption = {"reclaimWithinCohort": "Any", "withinClusterQueue": "LowerPriority"}
+    cell.queue("lent", 0, "cohort").queue("q", 10 + others, "cohort", preemption=preemption, **checks("late"))
+    cell.submit("low", "lent", 10, priority=-5)
+    cell.settle()
+    if others:
+        cell.submit("small", "q", 1)
+        cell.settle()
+        cell.ready("small")
+    cell.submit("high", "q", 10, priority=2)
+    assert reserved(cell.settle()) == {"high": ["low"]}
+    cell.submit("higher", "q", 10, priority=5)
+    events = cell.settle()
+    assert reserved(events) == {"higher": ["low"]}
+    assert cell.pending() == {"higher": ["low"]}
+    assert evicted(events) == ["high"]
+    cell.ready("higher")
+    cell.stopped("low")
+    assert admitted(cell.settle()) == ["higher"]
+
+
 def test_a_preemptor_without_checks_spares_those_that_are_promised() -> None:
     """There are two victims; the one that is to go for somebody else is left to it."""
     cell = CheckedCell()

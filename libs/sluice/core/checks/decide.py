@@ -6,7 +6,15 @@ from typing import Literal
 import msgspec
 
 from sluice.core.timing import MICROS_PER_S, backoff_s
-from sluice.core.workload.admission_checks import PENDING, READY, REJECTED, RETRY, CheckState, max_retry_at
+from sluice.core.workload.admission_checks import (
+    PENDING,
+    PREEMPTION_REQUIRED,
+    READY,
+    REJECTED,
+    RETRY,
+    CheckState,
+    max_retry_at,
+)
 from sluice.core.workload.inputs import short
 from sluice.events import checks
 from sluice.events.base import Event, Micros, WorkloadKey
@@ -159,7 +167,7 @@ def _why_allowed(state: State, live: Reservation, states: Sequence[CheckState]) 
     guards = [found for found in states if (check := state.checks.get(found.name)) is None or check.guards]
     if all(found.state == READY for found in guards):
         return "ChecksReady"
-    asked = any(found.state == PENDING and found.reason == "PreemptionRequired" for found in states)
+    asked = any(found.state == PENDING and found.reason == PREEMPTION_REQUIRED for found in states)
     return "PreemptionRequired" if asked else None
 
 
@@ -305,6 +313,16 @@ def _delay_s(state: State, data: CheckVerdict, count: int) -> int:
     return max(data.requeue_after_seconds, least_s)
 
 
+def _rest_s(before: CheckState, at: Micros) -> int:
+    """Return what is left of the delay of a Retry that is said again: the longest one counts (AC3).
+
+    Whether the first had its effect by then is chance.
+    """
+    if before.state != RETRY or before.at is None or before.requeue_after_s is None:
+        return 0
+    return max(0, -((at - before.at) // MICROS_PER_S) + before.requeue_after_s)
+
+
 def _silences(
     state: State, tracked: Tracked, live: Reservation, states: dict[str, CheckState], at: Micros
 ) -> list[Event]:
@@ -349,7 +367,8 @@ def _said(
     before = states[data.check]
     count = before.retry_count
     if data.state == RETRY:
-        return CheckState(data.check, RETRY, at, data.message, _delay_s(state, data, count), count)
+        delay_s = max(_delay_s(state, data, count), _rest_s(before, at))
+        return CheckState(data.check, RETRY, at, data.message, delay_s, count)
     if data.state == READY:
         # What was approved, or runs with what it has, is not judged once more: only Retry and Rejected take
         # an approval back (AC5), not labels that a flavor has got since.

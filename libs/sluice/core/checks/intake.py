@@ -7,12 +7,14 @@ from urllib.parse import unquote
 import msgspec
 
 from sluice.api.errors import UNREADABLE, FieldError, invalid
+from sluice.core.workload.admission_checks import READY
 from sluice.core.workload.inputs import bounded, cloud_event, decoded, heard, merged, short
 from sluice.events.base import WorkloadKey
 from sluice.events.envelope import Message
 from sluice.events.job import JobEvent, Seen
 from sluice.protocol.checks import DELAY_MOST_S, VERDICT_MOST, CheckVerdict
 
+from .pod_set_updates import malformed
 from .state import Presence, Verdict
 
 MAX_MESSAGE = 1024
@@ -43,6 +45,8 @@ def verdict(message: Message, seq: int) -> tuple[WorkloadKey, Verdict]:
         errors = merged(data, _check_plain(event.data))
     else:
         errors = _check(data.workload, data.requeue_after_seconds)
+        if data.state == READY:
+            errors += tuple(malformed(data.pod_set_updates))
     if errors:
         found.errors = bounded(errors)
         return nobody, found

@@ -42,6 +42,14 @@ def _invalid(updates: Sequence[PodSetUpdate], pod_sets: Sequence[PodSet]) -> lis
         elif update.name in seen:
             found.append(duplicate(f"{place}.name", update.name))
         seen[update.name] = None
+    return found
+
+
+def malformed(updates: Sequence[PodSetUpdate]) -> list[FieldError]:
+    """Return what no pods could have, whatever they are: it is no verdict on the workload."""
+    found: list[FieldError] = []
+    for i, update in enumerate(updates):
+        place = f"podSetUpdates[{i}]"
         found += names.check_labels(f"{place}.labels", update.labels)
         found += names.check_annotations(f"{place}.annotations", update.annotations)
         found += names.check_labels(f"{place}.nodeSelector", update.node_selector)
@@ -86,4 +94,4 @@ def _conflicts(
     return found
 
 
-__all__ = ["INVALID"]
+__all__ = ["INVALID", "malformed", "refusal"]

@@ -11,6 +11,7 @@ PENDING = "Pending"
 READY = "Ready"
 RETRY = "Retry"
 REJECTED = "Rejected"
+PREEMPTION_REQUIRED = "PreemptionRequired"
 
 
 class CheckState(NamedTuple):
@@ -77,9 +78,12 @@ def asked_for(
 
 
 def reset_on_eviction(states: Iterable[CheckState], at: Micros) -> list[CheckState]:
-    """Return *states* with all that was said taken back; retries are counted (AC4)."""
+    """Return *states* with all that was said taken back; retries are counted (AC4).
+
+    Also what was said while a check was Pending: that others should be preempted now counts for that attempt.
+    """
     return [
-        state
+        _unsaid(state)
         if state.state == PENDING
         else CheckState(
             state.name,
@@ -91,6 +95,13 @@ def reset_on_eviction(states: Iterable[CheckState], at: Micros) -> list[CheckSta
         )
         for state in states
     ]
+
+
+def _unsaid(state: CheckState) -> CheckState:
+    """Return a Pending check as before its controller said so; whose text Kueue keeps, too, is its own."""
+    if not state.reason:
+        return state
+    return state._replace(message=_reset(state.reason), reason="", pod_set_updates=())
 
 
 def _reset(previously: str) -> str:

@@ -7,7 +7,7 @@ from sluice.core.checks.pod_set_updates import INVALID
 from sluice.core.checks.state import State
 from sluice.core.scheduler.decider import Scheduler
 from sluice.core.scheduler.state import SchedulerState
-from sluice.core.workload.admission_checks import READY, RETRY
+from sluice.core.workload.admission_checks import PREEMPTION_REQUIRED, READY, RETRY
 from sluice.core.workload.pending_reasons import SUSPENDED
 from sluice.core.workload.reasons import ADMISSION_CHECK, PREEMPTED
 from sluice.core.world.activity import CHECK_INACTIVE, is_asked_by, why_inactive
@@ -237,6 +237,37 @@ class AdditionsObserver(Observer):
         self.running.pop(event.workload, None)
 
 
+class OnDemandObserver(Observer):
+    """Nobody is preempted on demand before a check of this very attempt has asked for it (AC4, AC6)."""
+
+    name = "asked-for"
+    decider = Scheduler
+
+    def __init__(self) -> None:
+        self.asked: dict[WorkloadKey, dict[str, int]] = {}
+        """Check -> the attempt in which it has asked for preemption, and said nothing else since."""
+
+    @hears
+    def _said(self, _: SchedulerState, event: checks.CheckStateChanged) -> None:
+        said = self.asked.setdefault(event.workload, {})
+        if event.reason == PREEMPTION_REQUIRED:
+            said[event.check] = event.attempt
+        else:
+            said.pop(event.check, None)
+
+    @hears
+    def _allowed(self, _: SchedulerState, event: checks.PreemptionsAllowed) -> Iterator[str]:
+        if event.reason != PREEMPTION_REQUIRED:
+            return
+        if event.attempt not in self.asked.get(event.workload, {}).values():
+            text = f"may preempt in attempt {event.attempt}"
+            yield f"{event.workload} {text}, in which no check has asked for it"
+
+    @hears
+    def _over(self, _: SchedulerState, event: slices.WorkloadDeleted | slices.WorkloadFinished) -> None:
+        self.asked.pop(event.workload, None)
+
+
 def _current(state: SchedulerState, event: checks.ChecksReady | checks.ChecksRetry) -> Workload | None:
     """Return the workload if the event is about its latest reservation."""
     workload = state.world.workloads.get(event.workload)
@@ -249,4 +280,5 @@ CHECK_OBSERVERS: tuple[type[Observer], ...] = (
     HeldBackObserver,
     SentBackObserver,
     AdditionsObserver,
+    OnDemandObserver,
 )

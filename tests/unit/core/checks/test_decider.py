@@ -480,7 +480,6 @@ def test_updates_of_the_pods_are_kept_with_the_verdict() -> None:
         ({"name": "main", "nodeSelector": {"pool": "x"}}, "conflicts with flavor default"),
         ({"name": "main", "annotations": {"said-by": "b"}}, "conflicts with admission check a"),
         ({"name": "nobody"}, 'Unsupported value: "nobody"'),
-        ({"name": "main", "labels": {"not a key": "x"}}, "labels"),
     ],
 )
 def test_updates_that_cannot_be_made_fail_the_admission(update: dict[str, Any], why: str) -> None:
@@ -494,6 +493,32 @@ def test_updates_that_cannot_be_made_fail_the_admission(update: dict[str, Any], 
     assert isinstance(events[1], CheckStateChanged)
     assert (events[1].state, events[1].reason) == ("Rejected", "InvalidPodSetUpdates")
     assert why in one(events, ChecksRejected).message
+    cell.verify()
+
+
+@pytest.mark.parametrize(
+    ("update", "field"),
+    [
+        ({"labels": {"not a key": "x"}}, "podSetUpdates[0].labels"),
+        ({"labels": {"key": "no value"}}, "podSetUpdates[0].labels"),
+        ({"annotations": {"not a key": "x"}}, "podSetUpdates[0].annotations"),
+        ({"nodeSelector": {"zone": "no value"}}, "podSetUpdates[0].nodeSelector"),
+        (
+            {"tolerations": [{"key": "not a key", "operator": "Exists"}]},
+            "podSetUpdates[0].tolerations[0].key",
+        ),
+    ],
+)
+def test_updates_that_no_pod_could_have_are_no_verdict(update: dict[str, Any], field: str) -> None:
+    """As Kueue refuses to store them: the check is asked on, and its job not deactivated (AC2)."""
+    cell = world("a")
+    key = waiting(cell)
+    cell.say(key, "a", "Ready", podSetUpdates=[{"name": "main", **update}])
+    (rejected,) = cell.settle()
+    assert isinstance(rejected, CheckInputRejected)
+    assert [error.field.startswith(field) for error in rejected.errors] == [True]
+    assert {request.state for request in cell.requests().values()} == {"Pending"}
+    assert kinds(cell.say(key, "a", "Ready").settle()) == ["CheckStateChanged", "ChecksReady"]
     cell.verify()
 
 
@@ -616,6 +641,43 @@ def test_a_check_asks_for_preemption() -> None:
     cell.say(key, "b", "Pending", reason="PreemptionRequired")
     assert one(cell.settle(), PreemptionsAllowed).reason == "PreemptionRequired"
     assert cell.settle() == []
+    cell.verify()
+
+
+@pytest.mark.parametrize("ends", ["retry", "quota"])
+def test_what_a_check_asked_for_ends_with_its_attempt(ends: str) -> None:
+    """Of a check that was Pending, too: nobody is preempted in the next one before it asks again (AC4)."""
+    cell = world("a", "b")
+    cell.apply(check("a", preemptionPolicy="AfterCheckPassedOrOnDemand"))
+    key = waiting(cell, preemptions_pending=True)
+    cell.say(key, "b", "Pending", reason="PreemptionRequired", message="room, please").settle()
+    if ends == "retry":
+        cell.say(key, "a", "Retry").settle()
+        cell.evict(key).settle()
+    else:
+        cell.release(key).settle()
+    cell.reserve(key, preemptions_pending=True)
+    assert kinds(cell.settle()) == ["ChecksRequested"]
+    cell.say(key, "b", "Pending", attempt=2, reason="PreemptionRequired", message="room, please")
+    assert one(cell.settle(), PreemptionsAllowed).attempt == 2
+    cell.verify()
+
+
+@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.parametrize("delays", [(9, 2), (2, 9)])
+def test_of_two_retries_of_one_check_the_longer_delay_counts(delays: tuple[int, int], together: bool) -> None:
+    """Whether they are heard of together, or the second when the attempt has ended (AC3)."""
+    cell = world("a")
+    key = waiting(cell)
+    begun = cell.now
+    for delay in delays:
+        cell.say(key, "a", "Retry", requeueAfterSeconds=delay)
+        if not together:
+            cell.settle()
+            cell.evict(key)
+    cell.settle()
+    until = max(event.requeue_at for event in cell.said if isinstance(event, ChecksRetry))
+    assert 9 * SECOND <= until - begun < 10 * SECOND
     cell.verify()
 
 

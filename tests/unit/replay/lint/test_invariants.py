@@ -13,6 +13,7 @@ from sluice.events.checks import (
     ChecksRequested,
     ChecksRetry,
     CheckStateChanged,
+    PreemptionsAllowed,
     VerdictIgnored,
 )
 from sluice.events.codec import decode_commit, encode_commit
@@ -542,6 +543,26 @@ def rejected_for_additions(entries: list[Entry]) -> Damaged:
     return replaced(entries, ignored, rejected), seq
 
 
+def asks_for_preemption() -> list[Entry]:
+    """A check asks that others are preempted; another one ends the attempt, and the next one begins."""
+    world = checked_cell("gpu", "tpu", quota=2, preemption={"withinClusterQueue": "LowerPriority"})
+    world.add_check("gpu", preemptionPolicy="AfterCheckPassedOrOnDemand")
+    world.apply(priority_class("high", 100))
+    world.submit("low", cpu=2).settle()
+    for name in ("gpu", "tpu"):
+        world.say("low", name, "Ready").settle()
+    world.submit("high", cpu=2, priority_class="high").settle()
+    world.say("high", "tpu", "Pending", reason="PreemptionRequired").settle()
+    return world.log
+
+
+def nobody_has_asked(entries: list[Entry]) -> Damaged:
+    """As if the check had said no more than Pending."""
+    seq, _ = first(entries, PreemptionsAllowed)
+    said = [each for _, each in events_of(entries) if isinstance(each, CheckStateChanged)][-1]
+    return replaced(entries, said, msgspec.structs.replace(said, reason="")), seq
+
+
 LATE = (variant_without_parent, all_switched_off, *LATE_DECISIONS)
 """What is missing is found when it is missed."""
 
@@ -557,6 +578,7 @@ BROKEN = [
     ("retry-stands", checked, ready_all_the_same),
     ("retry-stands", one_of_two_taken, open_all_the_same),
     ("approval-stands", ready_again, rejected_for_additions),
+    ("asked-for", asks_for_preemption, nobody_has_asked),
     ("quota", families, twice_the_quota),
     ("reservations", families, released_twice),
     ("reservations", families, admitted_without_quota),

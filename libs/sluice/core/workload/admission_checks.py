@@ -77,11 +77,14 @@ def asked_for(
     }
 
 
-def reset_on_eviction(states: Iterable[CheckState], at: Micros) -> list[CheckState]:
+def reset_on_eviction(states: Collection[CheckState], at: Micros) -> list[CheckState]:
     """Return *states* with all that was said taken back; retries are counted (AC4).
 
     Also what was said while a check was Pending: that others should be preempted now counts for that attempt.
+    A check that was Ready has its retries forgotten, unless another one's Retry has ended the attempt: two
+    that take turns would send the job round without end.
     """
+    sent_back = any(state.state == RETRY for state in states)
     return [
         _unsaid(state)
         if state.state == PENDING
@@ -91,7 +94,7 @@ def reset_on_eviction(states: Iterable[CheckState], at: Micros) -> list[CheckSta
             at,
             _reset(state.state),
             state.requeue_after_s,
-            state.retry_count + 1 if state.state == RETRY else 0,
+            state.retry_count + (state.state == RETRY) if sent_back else 0,
         )
         for state in states
     ]

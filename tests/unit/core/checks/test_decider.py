@@ -663,6 +663,22 @@ def test_what_a_check_asked_for_ends_with_its_attempt(ends: str) -> None:
     cell.verify()
 
 
+def test_two_checks_that_take_turns_at_retry_are_slowed_down() -> None:
+    """Each is Ready when the other one sends the job back: that forgets no retries (AC4)."""
+    cell = world("a", "b")
+    key = waiting(cell)
+    delays = []
+    for attempt in range(1, 9):
+        ready, retry = ("a", "b") if attempt % 2 else ("b", "a")
+        cell.say(key, ready, "Ready", attempt=attempt)
+        cell.say(key, retry, "Retry", attempt=attempt, requeueAfterSeconds=0)
+        delays.append(one(cell.settle(), ChecksRetry).requeue_at - cell.now)
+        cell.evict(key)
+        cell.reserve(key).settle()
+    assert [round(delay / SECOND) for delay in delays] == [0, 0, 1, 1, 2, 2, 4, 4]
+    cell.verify()
+
+
 @pytest.mark.parametrize("together", [False, True])
 @pytest.mark.parametrize("delays", [(9, 2), (2, 9)])
 def test_of_two_retries_of_one_check_the_longer_delay_counts(delays: tuple[int, int], together: bool) -> None:

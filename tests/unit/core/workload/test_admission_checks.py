@@ -62,8 +62,22 @@ def test_a_reset_keeps_delays_and_counts_retries_in_a_row():
     )
     message = "Reset to Pending after eviction. Previously: "
     assert retry == CheckState("a", "Pending", 9, message + "Retry", 30, 3)
-    assert ready == CheckState("b", "Pending", 9, message + "Ready")
+    assert ready == CheckState("b", "Pending", 9, message + "Ready", None, 4)
     assert pending == CheckState("c", "Pending", 1, "waiting", None, 1)
+
+
+def test_retries_of_what_was_ready_are_forgotten_when_no_check_has_ended_the_attempt():
+    (ready,) = reset_on_eviction([CheckState("b", "Ready", 1, "ok", None, 4)], 9)
+    assert ready == CheckState("b", "Pending", 9, "Reset to Pending after eviction. Previously: Ready")
+
+
+def test_what_was_said_of_a_pending_check_with_a_reason_is_taken_back():
+    (asked,) = reset_on_eviction(
+        [CheckState("a", "Pending", 1, "room", None, 1, (), "PreemptionRequired")], 9
+    )
+    assert asked == CheckState(
+        "a", "Pending", 1, "Reset to Pending after eviction. Previously: PreemptionRequired", None, 1
+    )
 
 
 def test_the_longest_delay_counts_not_the_largest_number():

@@ -111,10 +111,15 @@ class Verdicts:
         return True
 
     def of(self, name: str, check: str, attempt: int) -> tuple[list[Answer], bool]:
-        """Return the verdicts on an attempt, and whether they are assumed: as others', or none at all."""
+        """Return the verdicts on an attempt, and whether they are assumed: as others', or none at all.
+
+        That a check said Retry in the last attempt that there was is no reason for it to say so for ever.
+        """
         known = self.answers.get((name, check))
-        if known is not None:
-            return known.get(attempt) or known[max(known)], attempt not in known
+        if known is not None and attempt in known:
+            return known[attempt], False
+        if known is not None and (last := known[max(known)])[-1].data.get("state") != "Retry":
+            return last, True
         typical = self._of_check(check)
         return ([] if typical is None else [typical]), True
 

@@ -23,7 +23,7 @@ from tests.bench.recorded import Recorder
 from tests.bench.scenario import BASELINE, SMOKE, Scenario
 from tests.support.checked_cell import checked_cell
 from tests.support.family_world import FamilyWorld, cell, cluster_queue, local_queue
-from tests.support.objects import kueue_object
+from tests.support.objects import configuration, kueue_object
 from tests.support.runs import play, recorded
 from tests.unit.replay.incident import EXAMPLE
 from tests.unit.replay.lint.test_invariants import CLASSES, elastic, families
@@ -51,13 +51,11 @@ class CheckedWorld(FamilyWorld):
 
 
 def test_what_goes_on_for_ever_ends() -> None:
-    """A controller that has asked for nothing but retries would do so for ever; what came of it is told."""
+    """A check that nobody answers is tried again and again; what came of it is told."""
     world = checked_cell("slow")
+    world.apply(configuration(admissionChecks={"answerTimeoutSeconds": 300}))
     world.submit("w").settle()
-    for _ in range(3):
-        world.say("w", "slow", "Retry", message="later", requeueAfterSeconds=300)
-        world.settle_all()
-        world.run_until(301)
+    world.run_until(1000)
     found = what_if(ListSource(world.log), Changes())
     replayed = found.runs[-1]
     assert 7 * 86_400 < replayed.covers_s < 8 * 86_400

@@ -158,8 +158,8 @@ def _found(search: Search) -> list[Target]:
     world = search.world
     find = fair_targets if world.config.fair_sharing.enable else classical_targets
     targets = find(search)
-    if not targets and world.pending_preemptions:
-        targets = _taking_promises_over(search, find)
+    if world.pending_preemptions and (promised := _promised(search)):
+        targets = _taking_promises_over(search, find, promised, targets)
     if search.spares and not targets and not world.circles.stopped:
         search.spared = ()
         world.circles.stopped = bool(find(search))
@@ -168,20 +168,23 @@ def _found(search: Search) -> list[Target]:
     return targets
 
 
-def _taking_promises_over(search: Search, find: Callable[[Search], list[Target]]) -> list[Target]:
+def _taking_promises_over(
+    search: Search,
+    find: Callable[[Search], list[Target]],
+    promised: Sequence[Workload],
+    targets: list[Target],
+) -> list[Target]:
     """Look again as if nothing were promised in the queue to those whom the workload may preempt (AC6).
 
     Nothing of theirs runs. Charged beside that of its victims, a promise makes the queue seem to have had its
-    quota already, so that nobody in it could take back what others borrow.
+    quota already, so that nobody in it could take back what others borrow, and who runs in it would go
+    instead. *targets*, found before, stand if that does not help.
     """
     world = search.world
-    promised = _promised(search)
-    if not promised:
-        return []
     with without(world, promised) as trial:
-        found = find(search)
-        if not found:
-            return []
+        found = [] if search.fits(borrowing=search.may_borrow) else find(search)
+        if not (found or search.fits(borrowing=search.may_borrow)):
+            return targets
         for target in found:
             trial.remove(target.workload)
         borrowing = not search.fits(borrowing=False)
@@ -191,7 +194,7 @@ def _taking_promises_over(search: Search, find: Callable[[Search], list[Target]]
             if not search.fits(borrowing=borrowing):
                 trial.remove(workload)
                 taken.append(Target(workload, IN_CLUSTER_QUEUE))
-    return [*taken, *found]
+    return [*taken, *found] or targets
 
 
 def _promised(search: Search) -> list[Workload]:

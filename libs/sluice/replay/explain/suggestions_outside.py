@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from sluice.api import kueue
-from sluice.api.labels import GATE_CONCURRENT_ADMISSION
+from sluice.api.labels import GATE_CONCURRENT_ADMISSION, PEOPLE
 from sluice.api.meta import ObjectMeta
 from sluice.core.lifecycle.transitions import pods_ready_deadline
 from sluice.core.scheduler.state import SchedulerState
@@ -170,7 +170,14 @@ def _made_again(workload: Workload, cq: ClusterQueue) -> Iterator[Change]:
 
 
 def _checks(state: SchedulerState, cq: ClusterQueue, executors: Executors | None) -> Iterator[Change]:
-    """A check whose controller is away keeps its queue from admitting anybody (AC8)."""
+    """A check that is missing, or whose controller is away, keeps its queue from admitting anybody (AC8)."""
+    unknown = [name for name in check_names(cq.spec) if name not in state.world.checks]
+    if unknown:
+        found: list[Event] = []
+        for name in unknown:
+            found.append(_applied("AdmissionCheck", name, kueue.AdmissionCheckSpec(controller_name=PEOPLE)))
+            found.append(AdmissionCheckStatusChanged(cause=0, check=name, active=True, reason="Active"))
+        yield "check", f"an AdmissionCheck {', '.join(unknown)}, which its queue names", tuple(found)
     away = [n for n in check_names(cq.spec) if n in state.world.checks and not state.world.checks[n].active]
     if away:
         who = ", ".join(f"{n} ({state.world.checks[n].controller_name})" for n in away)

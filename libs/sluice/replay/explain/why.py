@@ -379,13 +379,14 @@ def _outside(state: SchedulerState, workload: Workload, at: Micros) -> tuple[str
         grows = replaced_slice(state.world, workload) is not None
         return DEACTIVATED, deactivated_words(workload, grows=grows)
     held = f"It was evicted ({workload.held_for}) and is held back"
+    said = f" {workload.evicted_message}." if workload.evicted_message else ""
     if workload.held_for and workload.requeue_at:
-        return ON_HOLD, f"{held} until {rfc3339(workload.requeue_at)}."
+        return ON_HOLD, f"{held} until {rfc3339(workload.requeue_at)}.{said}"
     closed = queue_words(state, record)
     if closed is not None:
         return closed
     if workload.held_for:
-        return ON_HOLD, f"{held}."
+        return ON_HOLD, f"{held}.{said}"
     if workload.peers is None:
         return kept_out(state, workload)
     local = world.local_queues[f"{record.namespace}/{record.queue_name}"]

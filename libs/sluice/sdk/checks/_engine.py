@@ -43,15 +43,24 @@ TURN = 200
 
 
 class Engine:
-    """Performs the checks of one controller, while its process is the active one."""
+    """Performs the checks of one controller, while its process is the active one.
+
+    *may*: is it still? A process that stood still finds its alarms due before it finds the heartbeat lost.
+    """
 
     def __init__(
-        self, app: Registry, clock: Clock, send: Send, unheard: Unheard, numbers: Numbers | None = None
+        self,
+        app: Registry,
+        clock: Clock,
+        send: Send,
+        unheard: Unheard,
+        numbers: Numbers | None = None,
+        may: Callable[[], bool] = lambda: True,
     ) -> None:
         self.app, self.settings, self.clock = app, app.settings, clock
         self.numbers = numbers or Numbers(app.name)
         self._machine = Machine(app, self.numbers)
-        self._send, self._unheard = send, unheard
+        self._send, self._unheard, self._may = send, unheard, may
         self._given: dict[int, Request[Any]] = {}
         """The author's requests, by the machine's number of the attempt."""
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -183,6 +192,9 @@ class Engine:
 
     async def _answer(self, action: _actions.Call) -> _actions.CallEnd:
         """Call the function that is due."""
+        if not self._may():
+            # Another replica performs from now on; this task is about to be cancelled.
+            await asyncio.Event().wait()
         request = action.request
         structlog.contextvars.bind_contextvars(
             workload=f"{request.workload.namespace}/{request.workload.name}",

@@ -105,7 +105,9 @@ class Process:
         self.numbers.active, self.numbers.takeovers = 1, self.numbers.takeovers + 1
         clock, lease = LoopClock(), self.lease
         outbox = Outbox(self.client.log, self.app.name, clock, lambda: lease.held)
-        self.engine = Engine(self.app, clock, outbox.send, self._unheard, self.numbers)
+        self.engine = Engine(
+            self.app, clock, outbox.send, self._unheard, self.numbers, may=lambda: lease.held
+        )
         source = Source(self.client.log, self.app.name, self.numbers)
         keeping = asyncio.create_task(self.lease.keep(), name="heartbeat")
         following = asyncio.create_task(self._follow(self.engine, source), name="requests")

@@ -55,7 +55,7 @@ def _check(state: State, event: checks.CheckStateChanged, seq: int, at: Micros) 
     workload.checks = {**workload.checks, event.check: said}
 
 
-def _retry(state: State, event: checks.ChecksRetry, _seq: int, at: Micros) -> None:
+def _retry(state: State, event: checks.ChecksRetry, seq: int, at: Micros) -> None:
     """One that was said after the eviction made the wait longer, and counts like the others (AC3).
 
     All others come with a CheckStateChanged.
@@ -65,6 +65,7 @@ def _retry(state: State, event: checks.ChecksRetry, _seq: int, at: Micros) -> No
         return
     said = [workload.checks.get(name) for name in event.checks]
     if all(check is None or check.state == PENDING for check in said):
+        remember(workload, event, seq, at)
         workload.checks = retried_late(workload.checks, event.checks, at)
 
 

@@ -135,6 +135,9 @@ def _plain(seq: int, at: Micros, event: Event) -> Notice:
         case checks.CheckStateChanged():
             message = f"Admission check {event.check} is {event.state}" + _suffix(event.message)
             return Notice(seq, at, "Normal", "AdmissionCheckUpdated", message)
+        case checks.ChecksRetry():
+            message = f"Admission check {', '.join(event.checks)} is Retry, too" + _suffix(event.message)
+            return Notice(seq, at, "Normal", "AdmissionCheckUpdated", message)
         case checks.VerdictIgnored():
             said = f"{event.state} of admission check {event.check} for attempt {event.attempt}"
             message = f"{said}: {event.reason}" + _suffix(event.message)

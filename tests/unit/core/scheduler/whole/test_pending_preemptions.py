@@ -355,6 +355,48 @@ def test_a_more_important_workload_takes_back_what_was_promised_from_others(fair
     assert admitted(cell.settle()) == ["higher"]
 
 
+@pytest.mark.parametrize("spare", [0, 1])
+def test_nobody_that_runs_goes_for_what_is_only_promised(spare: int) -> None:
+    """Borrowers go before those of its own queue, also for whom a promise was to take from them."""
+    cell = CheckedCell()
+    preemption = {"reclaimWithinCohort": "Any", "withinClusterQueue": "LowerPriority"}
+    cell.queue("lent", 0, "cohort").queue("q", 2 + spare, "cohort", preemption=preemption, **checks("late"))
+    cell.submit("runs", "q", 1 + spare, priority=3)
+    cell.settle()
+    cell.ready("runs")
+    cell.submit("low", "lent", 1, priority=-5)
+    cell.settle()
+    cell.submit("promised", "q", 1)
+    assert reserved(cell.settle()) == {"promised": ["low"]}
+    cell.submit("high", "q", 1, priority=5)
+    assert reserved(cell.settle()) == {"high": ["low"]}
+    assert cell.pending() == {"high": ["low"]}
+    assert evicted(cell.ready("high")) == ["low"]
+    cell.stopped("low")
+    assert admitted(cell.settle()) == ["high"]
+    assert cell.workload("runs").evicted_at is None
+
+
+def test_growth_that_is_promised_from_others_is_taken_over_with_them() -> None:
+    """The job that grows runs on, as it was."""
+    cell = CheckedCell()
+    preemption = {"reclaimWithinCohort": "Any", "withinClusterQueue": "LowerPriority"}
+    cell.queue("lent", 0, "cohort").queue("q", 2, "cohort", preemption=preemption, **checks("late"))
+    cell.submit("old", "q", 1)
+    cell.settle()
+    cell.ready("old")
+    cell.submit("low", "lent", 1, priority=-5)
+    cell.settle()
+    cell.submit("new", "q", 2, replaces=key("old"))
+    assert reserved(cell.settle()) == {"new": ["low"]}
+    cell.submit("high", "q", 1, priority=5)
+    assert reserved(cell.settle()) == {"high": ["low"]}
+    assert evicted(cell.ready("high")) == ["low"]
+    cell.stopped("low")
+    assert admitted(cell.settle()) == ["high"]
+    assert cell.workload("old").evicted_at is None
+
+
 def test_a_preemptor_without_checks_spares_those_that_are_promised() -> None:
     """There are two victims; the one that is to go for somebody else is left to it."""
     cell = CheckedCell()

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
+from sluice.core.views import notices
+from sluice.events.base import JobKey
 from sluice.events.codec import rfc3339
 from sluice.events.scheduler import QuotaReserved
 from sluice.replay.explain.executors import Executors
@@ -188,6 +190,26 @@ def test_a_controller_that_was_never_there_appears_and_another_comes_back() -> N
     world.run_until(60)
     world.submit("b").settle()
     assert "the controller of its admission check boss (ctl-other) coming back" in why(world, "b")
+
+
+def test_a_check_that_is_missing_is_named() -> None:
+    world = checked_cell("boss")
+    world.delete("AdmissionCheck", "boss").settle()
+    world.submit("a").settle()
+    assert "an AdmissionCheck boss, which its queue names" in why(world, "a")
+
+
+def test_who_is_held_back_hears_which_check_has_said_so() -> None:
+    """And the other one, that made the wait longer when the first had ended the attempt, by its events."""
+    world = checked_cell("boss", "budget")
+    world.submit("a").settle()
+    world.say("a", "boss", "Retry", message="not today", requeueAfterSeconds=30).settle()
+    assert 'Evicted due to AdmissionCheck in Retry state: "boss" (not today).' in why(world, "a")
+    world.say("a", "budget", "Retry", message="spent", requeueAfterSeconds=300).settle()
+    view = world.view()
+    (workload,) = view.jobs[JobKey("default/a")].workloads.values()
+    said = [notice.message for notice in notices(workload)]
+    assert "Admission check budget is Retry, too: spent" in said
 
 
 def test_quota_is_not_all_where_checks_have_a_say() -> None:

@@ -325,6 +325,30 @@ async def test_watch_takes_an_approval_back() -> None:
         assert [v.state for v in tester.verdicts] == ["Ready", "Rejected"]
 
 
+async def test_who_is_not_the_active_replica_any_more_begins_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that stood still finds its watch due before it knows that another one has taken over."""
+    controller = app()
+    calls: list[float] = []
+
+    @controller.check
+    async def check(request: Request[Any]) -> Verdict:
+        return Ready()
+
+    @check.watch(every=30)
+    async def watch(request: Request[Any]) -> Verdict | None:
+        calls.append(tester.clock.now())
+        return None
+
+    async with CheckTester(controller) as tester:
+        request = make_request()
+        await tester.ask(request)
+        await tester.admit(request)
+        await tester.advance(40)
+        monkeypatch.setattr(tester.engine, "_may", lambda: False)
+        await tester.advance(100)
+        assert calls == [0, 30]
+
+
 async def test_ready_with_recheck() -> None:
     """Without a watch, `recheck_after` on Ready calls the check itself again."""
     controller = app()

@@ -14,6 +14,7 @@ __all__ = [
     "jobset",
     "kueue",
     "labels",
+    "mapped",
     "meta",
     "node_v1",
     "periods",

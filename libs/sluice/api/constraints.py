@@ -5,7 +5,9 @@ same.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Any, Final
+
+import msgspec
 
 from . import labels
 from .errors import IMMUTABLE, FieldError, invalid
@@ -30,8 +32,18 @@ _NONE = AdmissionConstraints()
 
 def field_of(manifest: Manifest) -> AdmissionConstraints:
     """Return what the manifest's field says; an empty one if it has none."""
-    found = getattr(getattr(manifest, "spec", None), "admission_constraints", None)
+    spec = getattr(manifest, "spec", None)
+    if isinstance(spec, dict):
+        return _in_plain(spec.get("admissionConstraints"))
+    found = getattr(spec, "admission_constraints", None)
     return found if isinstance(found, AdmissionConstraints) else _NONE
+
+
+def _in_plain(value: Any) -> AdmissionConstraints:
+    try:
+        return _NONE if value is None else msgspec.convert(value, AdmissionConstraints)
+    except msgspec.ValidationError:
+        return _NONE  # validation says so
 
 
 def forbids(manifest: Manifest, part: str) -> bool:

@@ -6,6 +6,7 @@ from typing import Any
 
 from . import batch_v1, check_parameters, convert, core_v1, custom, jobset, kueue, node_v1, ray, sluice_v1
 from .errors import FieldError
+from .mapped import MAPPED, MappedJob
 from .meta import Manifest
 
 Object = dict[str, Any]
@@ -45,7 +46,12 @@ VIEWS = (
 )  # fmt: skip
 """Words for what can be looked at and is no kind of manifest."""
 
-JOB_TYPES = (batch_v1.Job, ray.RayCluster, ray.RayJob, jobset.JobSet, sluice_v1.Job)
+JOB_TYPES = (batch_v1.Job, ray.RayCluster, ray.RayJob, jobset.JobSet, sluice_v1.Job, MappedJob)
+
+JOB_KINDS: tuple[str, ...] = ("Job", "RayCluster", "RayJob", "JobSet", *(kind for _, kind in MAPPED))
+"""What jobs are called, for messages."""
+
+_SHORT = {"Deployment": ("deploy",), "StatefulSet": ("sts",), "LeaderWorkerSet": ("lws",), "Pod": ("po",)}
 
 KINDS: tuple[Kind, ...] = (
     Kind(
@@ -113,6 +119,10 @@ KINDS: tuple[Kind, ...] = (
     Kind(ray.API_VERSION, "RayJob", ray.RayJob, "rayjobs", namespaced=True),
     Kind(jobset.API_VERSION, "JobSet", jobset.JobSet, "jobsets", namespaced=True),
     Kind(sluice_v1.API_VERSION, "Job", sluice_v1.Job, "jobs", namespaced=True),
+    *(
+        Kind(version, kind, MappedJob, f"{kind.lower()}s", namespaced=True, aliases=_SHORT.get(kind, ()))
+        for version, kind in MAPPED
+    ),
     Kind(sluice_v1.API_VERSION, "Budget", check_parameters.Budget, "budgets", aliases=("bg",)),
     Kind(
         sluice_v1.API_VERSION,
@@ -165,6 +175,8 @@ def kind_of(manifest: Manifest) -> Kind:
     """
     if isinstance(manifest, custom.CustomObject):
         return custom_kind(manifest.api_version, manifest.kind)
+    if isinstance(manifest, MappedJob):
+        return BY_GVK[manifest.api_version, manifest.kind]
     return BY_TYPE[type(manifest)]
 
 

@@ -6,25 +6,14 @@ from typing import Final
 from .errors import FieldError, near_miss
 
 _ROLES: Final = "submit a JobSet with one replicatedJob for each role"
-_FOR_EVER: Final = 'submit a Job of "sluice.dev/v1alpha1" whose pods do not end'
 _PROVISIONING: Final = "apply a ProvisioningRequestConfig, and an AdmissionCheck that names it"
 _NOTHING: Final = "admission does not look at it: leave it out, or use `sluice apply --skip-unsupported`"
 
 INSTEAD: Final[dict[tuple[str, str], str]] = {
-    ("", "Pod"): "submit a Job with its template, and for a group of pods a JobSet",
     ("", "PodTemplate"): "submit a Job with its template",
-    **{
-        ("kubeflow.org", kind): _ROLES
-        for kind in ("PyTorchJob", "TFJob", "XGBoostJob", "PaddleJob", "JAXJob", "MPIJob")
-    },
-    ("trainer.kubeflow.org", "TrainJob"): "submit the JobSet that its runtime makes of it",
-    ("ray.io", "RayService"): "submit its rayClusterConfig as a RayCluster",
-    ("sparkoperator.k8s.io", "SparkApplication"): _ROLES,
-    ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): f"{_ROLES}, or {_FOR_EVER}",
-    ("apps", "Deployment"): _FOR_EVER,
-    ("apps", "StatefulSet"): _FOR_EVER,
+    ("kubeflow.org", "MXJob"): _ROLES,
+    ("apps", "ReplicaSet"): "submit the Deployment that makes it",
     ("apps", "DaemonSet"): _NOTHING,
-    ("workload.codeflare.dev", "AppWrapper"): "submit the jobs that it wraps",
     ("batch", "CronJob"): "submit its jobTemplate as a Job whenever it is due",
     ("autoscaling.x-k8s.io", "ProvisioningRequest"): _PROVISIONING,
     ("config.kueue.x-k8s.io", "Configuration"): (

@@ -8,8 +8,9 @@ import msgspec
 
 from sluice.api.decode import decode_object, describe
 from sluice.api.errors import FieldError, InvalidError, not_supported, required
+from sluice.api.mapped import with_groups
 from sluice.api.meta import Manifest
-from sluice.api.scheme import JOB_TYPES, kind_of
+from sluice.api.scheme import JOB_KINDS, JOB_TYPES, kind_of
 from sluice.api.validation import validate
 from sluice.api.yaml import decode_yaml
 
@@ -38,7 +39,11 @@ def load(source: Source, namespace: str = "") -> list[JobManifest]:
         ManifestError: it cannot be read, is no job, or is invalid.
     """
     if isinstance(source, str | Path):
-        return [checked(manifest, namespace, where) for manifest, where in _from_file(Path(source))]
+        found = list(_from_file(Path(source)))
+        return [
+            checked(manifest, namespace, found[place][1])
+            for place, manifest in with_groups([manifest for manifest, _ in found])
+        ]
     if isinstance(source, Mapping):
         try:
             manifest = decode_object(dict(source))
@@ -73,8 +78,7 @@ def checked(manifest: Manifest, namespace: str = "", where: str = "") -> JobMani
     kind = kind_of(manifest)
     prefix = f"{where}: " if where else ""
     if not isinstance(manifest, JOB_TYPES):
-        kinds = dict.fromkeys(job.__name__ for job in JOB_TYPES)
-        raise ManifestError(f"{prefix}{kind.kind}", (not_supported("kind", kind.kind, kinds),))
+        raise ManifestError(f"{prefix}{kind.kind}", (not_supported("kind", kind.kind, JOB_KINDS),))
     metadata = manifest.metadata
     if not metadata.namespace:
         metadata = msgspec.structs.replace(metadata, namespace=namespace or "default")

@@ -21,6 +21,7 @@ from sluice.api import (
 from sluice.api import custom as custom_api
 from sluice.api.errors import FieldError, InvalidError
 from sluice.api.features import NONE
+from sluice.api.mapped import MappedJob
 from sluice.api.meta import Manifest, ObjectMeta
 from sluice.api.scheme import kind_of
 
@@ -35,6 +36,7 @@ from . import (
     ineffective,
     job,
     limit_range,
+    mapped_job,
     parameters,
     ray_job,
     small,
@@ -104,6 +106,7 @@ _RULES: dict[type[Manifest], tuple[_Check, ...]] = {
     ray.RayCluster: (ray_job.check_ray_cluster,),
     ray.RayJob: (ray_job.check_ray_job,),
     jobset.JobSet: (ray_job.check_jobset,),
+    MappedJob: (mapped_job.check_mapped_job,),
 }
 
 
@@ -165,6 +168,8 @@ def warnings(manifest: Manifest) -> list[str]:
     """Return what is accepted but probably not meant."""
     if isinstance(manifest, kueue.Workload):
         return workload.warnings(manifest)
+    if isinstance(manifest, MappedJob):
+        return list(mapped_job.no_effect(manifest))
     return list(ineffective.ineffective(manifest))
 
 

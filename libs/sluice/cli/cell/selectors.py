@@ -35,7 +35,7 @@ def parse_targets(arguments: Sequence[str]) -> list[tuple[Resource, list[str]]]:
                     exit_code=2,
                 )
             resource = resource_named(word)
-            out.setdefault(resource.kind, (resource, []))[1].append(name)
+            out.setdefault(resource.plural, (resource, []))[1].append(name)
         return list(out.values())
     words, names = arguments[0], list(arguments[1:])
     if words == ALL:

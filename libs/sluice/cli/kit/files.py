@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from sluice.api.errors import FieldError
+from sluice.api.mapped import with_groups
 from sluice.api.meta import Manifest, ObjectMeta
 from sluice.api.scheme import kind_of
 from sluice.api.unsupported import is_unsupported
@@ -110,7 +111,11 @@ def read(
         )
     if not sources:
         raise CliError(f"no objects found in {', '.join(filenames)}")
-    return sources
+    return [
+        source if manifest is source.manifest else ManifestFile(source.place, manifest)
+        for place, manifest in with_groups([source.manifest for source in sources])
+        for source in (sources[place],)
+    ]
 
 
 def _problems(

@@ -36,7 +36,7 @@ class Asked:
             name=name,
             namespace=self.namespace if resource.namespaced else "",
             label_selector=self.selector,
-            field_selector=self.field_selector,
+            field_selector=resource.narrowed(self.field_selector),
             whole=self.whole,
         )
 
@@ -47,7 +47,7 @@ class Asked:
             name=name,
             namespace=self.namespace if resource.namespaced else "",
             label_selector=self.selector,
-            field_selector=self.field_selector,
+            field_selector=resource.narrowed(self.field_selector),
             whole=self.whole,
             places=places,
         )

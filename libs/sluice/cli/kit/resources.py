@@ -1,8 +1,9 @@
 """The kinds of objects people name: plural, short names, and the columns of their tables."""
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from sluice.api.scheme import KINDS
 from sluice.replay.source.suggest import did_you_mean
 
 from . import columns, columns_checks
@@ -26,10 +27,16 @@ class Resource:
     namespaced: bool = False
     columns: tuple[Column[Object], ...] = field(default=(), compare=False)
     verbs: str = "get,list,watch,apply,delete"
+    only: str = ""
+    """The kind that jobs have, where the word means those of one kind."""
 
     @property
     def singular(self) -> str:
-        return self.kind.lower()
+        return (self.only or self.kind).lower()
+
+    def narrowed(self, fields: str = "") -> str:
+        """Return a field selector with what the word says of the objects' kind."""
+        return ",".join(part for part in (fields, self.only and f"kind={self.only}") if part)
 
 
 _NAME = Column[Object]("NAME", columns.name)
@@ -296,8 +303,15 @@ RESOURCES: tuple[Resource, ...] = (
 
 BY_KIND: dict[str, Resource] = {resource.kind: resource for resource in RESOURCES}
 
+JOB_RESOURCES: tuple[Resource, ...] = tuple(
+    replace(BY_KIND["Job"], plural=kind.plural, group=kind.api_version, short=kind.aliases, only=kind.kind)
+    for kind in KINDS
+    if kind.is_job and kind.kind != "Job"
+)
+"""Jobs of one kind: lists of them have the columns of all jobs."""
+
 NAMES: dict[str, Resource] = {}
-for _resource in RESOURCES:
+for _resource in (*RESOURCES, *JOB_RESOURCES):
     for _alias in (_resource.singular, _resource.plural, *_resource.short):
         NAMES[_alias] = _resource
 

@@ -16,13 +16,14 @@ from sluice.api.core_v1 import (
     PodTemplateSpec,
     ResourceRequirements,
 )
+from sluice.api.mapped import MappedJob, pods_of
 from sluice.api.meta import Manifest
 from sluice.api.quantity import resource_value
 from sluice.api.validation.job import pods_count, sync_completions
 from sluice.core.workload.pod_resources import PodResources, plain_resources, pod_resources, requests_of
 from sluice.events.base import PodSet
 
-from .fields import named_class, named_queue
+from .fields import named_class, named_queue, suspended
 
 __all__ = ["JobRequest", "job_request"]
 
@@ -94,6 +95,8 @@ def job_request(manifest: Manifest) -> JobRequest:
             return _from_labels(manifest, _ray_job_pod_sets(manifest.spec))
         case jobset.JobSet():
             return _from_labels(manifest, _jobset_pod_sets(manifest.spec))
+        case MappedJob():
+            return _from_labels(manifest, _mapped_pod_sets(manifest))
         case kueue.Workload():
             return _workload(manifest)
         case _:
@@ -101,7 +104,7 @@ def job_request(manifest: Manifest) -> JobRequest:
 
 
 def _from_labels(
-    manifest: batch_v1.Job | sluice_v1.Job | ray.RayCluster | ray.RayJob | jobset.JobSet,
+    manifest: batch_v1.Job | sluice_v1.Job | ray.RayCluster | ray.RayJob | jobset.JobSet | MappedJob,
     pod_sets: tuple[PodSet, ...],
     longest: int | None = None,
     priority: int | None = None,
@@ -120,7 +123,7 @@ def _from_labels(
         pod_sets=pod_sets,
         priority_class=named_class(manifest),
         priority=priority,
-        suspend=manifest.spec.suspend,
+        suspend=suspended(manifest),
         maximum_execution_time_s=longest,
         preemption_gates=_names(notes.get(labels.PREEMPTION_GATES, "")),
         allowed_flavors=constraints.allowed_flavors(manifest),
@@ -289,6 +292,12 @@ def _jobset_pod_sets(spec: jobset.JobSetSpec) -> tuple[PodSet, ...]:
     )
 
 
+def _mapped_pod_sets(job: MappedJob) -> tuple[PodSet, ...]:
+    return tuple(
+        pod_set(part.name, part.count, part.template, min_count=part.min_count) for part in pods_of(job)
+    )
+
+
 def _group_pod_set(group: sluice_v1.PodGroup, completions: int | None) -> PodSet:
     count = 1 if group.replicas is None else group.replicas
     if completions is not None and completions < count:
@@ -356,6 +365,8 @@ def _templates(manifest: Manifest) -> Sequence[PodTemplateSpec]:
             return found
         case jobset.JobSet():
             return [part.template.spec.template for part in manifest.spec.replicated_jobs]
+        case MappedJob():
+            return [part.template for part in pods_of(manifest)]
         case kueue.Workload():
             return [part.template for part in manifest.spec.pod_sets]
         case _:

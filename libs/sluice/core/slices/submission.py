@@ -9,18 +9,18 @@ import msgspec
 from sluice.api import batch_v1, jobset, ray, sluice_v1
 from sluice.api.decode import decode_json
 from sluice.api.errors import FieldError, InvalidError, invalid, not_supported, required
+from sluice.api.mapped import MappedJob
+from sluice.api.scheme import JOB_KINDS, JOB_TYPES
 from sluice.api.validation import validate
 from sluice.api.validation.names import dns_label, dns_subdomain
 from sluice.core.workload.limit_ranges import encode as encode_resources
 
-from .fields import named_queue, queue_field
+from .fields import named_queue, queue_field, spec_to_edit, suspended, ttl_of
 from .job_request import JobRequest, is_plain, job_request, resources_of
 
 __all__ = ["Submission", "parse", "queue_named_in", "template_digest"]
 
-JobManifest = batch_v1.Job | sluice_v1.Job | ray.RayCluster | ray.RayJob | jobset.JobSet
-
-_KINDS = (batch_v1.Job, sluice_v1.Job, ray.RayCluster, ray.RayJob, jobset.JobSet)
+JobManifest = batch_v1.Job | sluice_v1.Job | ray.RayCluster | ray.RayJob | jobset.JobSet | MappedJob
 
 MAX_TTL_S = 10**9
 
@@ -40,7 +40,7 @@ class Submission(msgspec.Struct, frozen=True):
     @property
     def ttl_s(self) -> int | None:
         """How long the job is to be kept when it has finished."""
-        found: int | None = getattr(self.manifest.spec, "ttl_seconds_after_finished", None)
+        found = ttl_of(self.manifest)
         return None if found is None else max(0, min(found, MAX_TTL_S))
 
     @property
@@ -56,9 +56,9 @@ def parse(data: msgspec.Raw | bytes, namespace: str, name: str) -> Submission | 
         manifest = decode_json(data)
     except InvalidError as error:
         return error.errors
-    if not isinstance(manifest, _KINDS):
+    if not isinstance(manifest, JOB_TYPES):
         kind = getattr(manifest, "kind", type(manifest).__name__)
-        return (not_supported("kind", kind, dict.fromkeys(job.__name__ for job in _KINDS)),)
+        return (not_supported("kind", kind, JOB_KINDS),)
     return _mismatch(manifest, namespace, name) or Submission(manifest, _editable(manifest))
 
 
@@ -88,9 +88,8 @@ def _mismatch(manifest: JobManifest, namespace: str, name: str) -> tuple[FieldEr
 
 
 def _editable(manifest: JobManifest) -> bytes:
-    metadata, spec = manifest.metadata, manifest.spec
-    if spec.suspend is not None:
-        spec = msgspec.structs.replace(spec, suspend=None)
+    metadata = manifest.metadata
+    spec = spec_to_edit(manifest)
     return _digest((manifest.api_version, manifest.kind, metadata.labels, metadata.annotations, spec))
 
 
@@ -111,7 +110,7 @@ def read(submission: Submission, gates: Mapping[str, bool]) -> JobRequest | tupl
             namespace=metadata.namespace or "default",
             name=metadata.name,
             generation=metadata.generation,
-            suspend=manifest.spec.suspend,
+            suspend=suspended(manifest),
         )
     errors = [*validate(manifest, gates)]
     if not named_queue(manifest):

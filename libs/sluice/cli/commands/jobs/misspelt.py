@@ -44,7 +44,7 @@ _OF_KUEUE: Final = {
 }
 """Meant for Kueue alone."""
 _TOPOLOGY: Final = "jobs are placed without regard to topologies"
-_GROUPS: Final = "there are no groups of pods: a JobSet has pods of several kinds that run together"
+_GROUPS: Final = "only pods make groups, those that are submitted together"
 _NO_EFFECT: Final = {
     f"{labels.PREFIX}{word}": why
     for why, words in (

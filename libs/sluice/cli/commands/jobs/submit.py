@@ -11,6 +11,7 @@ from sluice.api import sluice_v1
 from sluice.api.errors import FieldError
 from sluice.api.meta import ObjectMeta
 from sluice.api.scheme import kind_of
+from sluice.api.validation import warnings
 from sluice.cli.cell.await_reply import answers, aside, why_stopping
 from sluice.cli.cell.client import Api, run
 from sluice.cli.cell.name_completion import complete_priority_classes, complete_queues
@@ -84,8 +85,8 @@ def submit(
 ) -> None:
     """Submit jobs: from manifests, or a command line after --.
 
-    Manifests are batch/v1 Jobs, Ray or JobSet kinds, or the plain Job of sluice.dev/v1alpha1. They are
-    checked here first, so mistakes show at once; then they go to the log.
+    Manifests are batch/v1 Jobs, the plain Job of sluice.dev/v1alpha1, or of the kinds that Kueue admits
+    (docs/from-kueue.md). They are checked here first, so mistakes show at once; then they go to the log.
 
     \b
     Examples:
@@ -302,6 +303,8 @@ def _warn_of_misspelt(sources: Sequence[ManifestFile]) -> None:
         for what, keys in (("labels", metadata.labels), ("annotations", metadata.annotations)):
             for key, meant in misspelt(keys):
                 said[f'{source.place}: metadata.{what}[{key}] means nothing. Did you mean "{meant}"?'] = None
+        for text in warnings(source.manifest):
+            said[f"{source.place}: {text}."] = None
         for path, why in without_effect(source.written):
             said[f"{source.place}: {path} has no effect: {why}."] = None
     for text in said:

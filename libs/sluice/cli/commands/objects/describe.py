@@ -62,7 +62,12 @@ async def _objects(
     api: Api, resource: Resource, names: Sequence[str], namespace: str, selector: str
 ) -> list[Object]:
     if not names:
-        request = ListRequest(kind=resource.kind, namespace=namespace, label_selector=selector)
+        request = ListRequest(
+            kind=resource.kind,
+            namespace=namespace,
+            label_selector=selector,
+            field_selector=resource.narrowed(),
+        )
         return (await api.list(request)).items
     return [await existing(api, resource, one, namespace) for one in names]
 

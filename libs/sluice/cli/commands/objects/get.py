@@ -13,7 +13,7 @@ from sluice.cli.kit.columns import key
 from sluice.cli.kit.errors import EXIT_UNAVAILABLE, CliError
 from sluice.cli.kit.get_options import Asked
 from sluice.cli.kit.output import field_of, output_option, prefixed, print_objects, table_lines
-from sluice.cli.kit.resources import RESOURCES, Resource
+from sluice.cli.kit.resources import JOB_RESOURCES, RESOURCES, Resource
 from sluice.cli.kit.table import Column, Object, render
 from sluice.cli.kit.terminal import echo
 from sluice.protocol.query import ListRequest
@@ -182,7 +182,7 @@ async def existing(api: Api, resource: Resource, name: str, namespace: str) -> O
         CliError: there is none; with the nearest name that exists.
     """
     found = await api.get(resource.kind, name, namespace)
-    if found is None:
+    if found is None or resource.only not in ("", found.get("kind")):
         raise await not_found(api, resource, name, namespace)
     return found
 
@@ -190,11 +190,18 @@ async def existing(api: Api, resource: Resource, name: str, namespace: str) -> O
 async def not_found(api: Api, resource: Resource, name: str, namespace: str) -> CliError:
     """Return the error for a missing object, with the nearest name that exists."""
     near = await api.list(
-        ListRequest(kind=resource.kind, namespace=namespace if resource.namespaced else "", limit=500)
+        ListRequest(
+            kind=resource.kind,
+            namespace=namespace if resource.namespaced else "",
+            field_selector=resource.narrowed(),
+            limit=500,
+        )
     )
     hint = did_you_mean(name, [obj["metadata"]["name"] for obj in near.items]).strip()
     if not hint and resource.namespaced:
-        elsewhere = await api.list(ListRequest(kind=resource.kind, name=name))
+        elsewhere = await api.list(
+            ListRequest(kind=resource.kind, name=name, field_selector=resource.narrowed())
+        )
         if elsewhere.items:
             hint = (
                 f"There is {key(elsewhere.items[0])}: use -n {elsewhere.items[0]['metadata']['namespace']}."
@@ -223,7 +230,7 @@ def api_resources(ctx: click.Context) -> None:
         Column[Resource]("SHORTNAMES", lambda r: ",".join(r.short)),
         Column[Resource]("APIVERSION", lambda r: r.group),
         Column[Resource]("NAMESPACED", lambda r: str(r.namespaced).lower()),
-        Column[Resource]("KIND", lambda r: r.kind),
+        Column[Resource]("KIND", lambda r: r.only or r.kind),
         Column[Resource]("VERBS", lambda r: r.verbs),
     ]
-    echo("\n".join(render([*RESOURCES, *registered], columns)))
+    echo("\n".join(render([*RESOURCES, *JOB_RESOURCES, *registered], columns)))

@@ -47,7 +47,7 @@ def envelope(**changes: object) -> bytes:
         (envelope(data=None), "data: Required value"),
         (envelope(data=[1]), "expected mapping: a manifest"),
         (envelope(data={}), "apiVersion: Required value"),
-        (envelope(data={"apiVersion": "v1", "kind": "Pod"}), 'kind: Unsupported value: "Pod"'),
+        (envelope(data={"apiVersion": "v1", "kind": "Secret"}), 'kind: Unsupported value: "Secret"'),
         (
             envelope(data={"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}}),
             'kind: Unsupported value: "Namespace": supported values: "Job", "RayCluster"',

@@ -1,0 +1,164 @@
+"""What driver and executors of a SparkApplication ask for, as Spark computes it when it makes the pods.
+
+As Kueue's `sparkapplication_resources.go`: a typed field wins over `sparkConf`, that over
+`memoryOverheadFactor`. CPU is the role's coreRequest, else its cores, else 1. Memory is the role's, else 1g,
+with an overhead of its own, else of a tenth (four tenths for Python and R), and of 384 MiB at least.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sluice.api.errors import FieldError, invalid, plain, type_invalid
+
+_UNITS: Final = {"": None, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40, "p": 2**50}
+_MEMORY: Final = re.compile(r"(\d{1,15})(?:([bkmgtp])b?)?")
+_MIB: Final = 2**20
+_LEAST_OVERHEAD_MIB: Final = 384
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """Pods of a Spark application; the template is plain data, of a pod's shape if the user's parts are."""
+
+    name: str
+    count: int
+    template: Any
+    field: str
+    count_field: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Conf:
+    """What says how large the pods of a role are."""
+
+    name: str
+    spec: dict[str, Any]
+    own: dict[str, Any]
+    conf: dict[str, Any]
+    errors: list[FieldError]
+
+    def typed(self, word: str, key: str) -> tuple[Any, str]:
+        """Return a field of the role, or else the property that means the same; and where it stands."""
+        if self.own.get(word) is not None:
+            return self.own[word], f"spec.{self.name}.{word}"
+        return self.conf.get(key), f"spec.sparkConf[{key}]"
+
+    def mib(self, word: str, key: str, unit: int = _MIB) -> int | None:
+        text, place = self.typed(word, key)
+        return None if text is None else self.memory(text, place, unit)
+
+    def memory(self, text: Any, place: str, unit: int = _MIB) -> int:
+        found = _MEMORY.fullmatch(str(text).strip().lower())
+        if found is None:
+            self.errors.append(
+                invalid(place, plain(text), "must be memory as Spark spells it, e.g. 512m or 2g")
+            )
+            return 0
+        return int(found[1]) * (_UNITS[found[2] or ""] or unit) // _MIB
+
+
+def spark_pods(spec: dict[str, Any], errors: list[FieldError]) -> Iterator[Role]:
+    """Yield driver and executors; adds to the errors what cannot be read."""
+    instances = _instances(spec, errors)
+    for name, count, at in (("driver", 1, "spec.driver"), ("executor", instances, "spec.executor.instances")):
+        own = spec.get(name)
+        if own is not None and not isinstance(own, dict):
+            errors.append(type_invalid(f"spec.{name}", plain(own), "expected mapping"))
+            continue
+        conf = spec.get("sparkConf")
+        role = _Conf(name, spec, own or {}, conf if isinstance(conf, dict) else {}, errors)
+        yield Role(name, count, _template(role), f"spec.{name}", at)
+
+
+def _instances(spec: dict[str, Any], errors: list[FieldError]) -> int:
+    executor = spec.get("executor")
+    found = executor.get("instances") if isinstance(executor, dict) else None
+    if found is None:
+        return 0
+    if isinstance(found, bool) or not isinstance(found, int) or not 0 <= found < 2**31:
+        errors.append(invalid("spec.executor.instances", plain(found), "must be a number of pods"))
+        return 0
+    return found
+
+
+def _template(role: _Conf) -> Any:
+    own = role.own
+    given = own.get("template")
+    given = given if isinstance(given, dict) else {}
+    pod = dict(given.get("spec") or {})
+    spark = f"spark-kubernetes-{role.name}"
+    containers = [dict(one) for one in pod.get("containers") or () if isinstance(one, dict)] or [
+        {"name": spark}
+    ]
+    at = next((i for i, one in enumerate(containers) if one.get("name") == spark), 0)
+    containers[at] = {**containers[at], "resources": _resources(role, containers[at].get("resources"))}
+    metadata = dict(given.get("metadata") or {})
+    for word in ("labels", "annotations"):
+        if own.get(word):
+            metadata[word] = {**(metadata.get(word) or {}), **own[word]}
+    pod["containers"] = [*containers, *(own.get("sidecars") or ())]
+    pod["initContainers"] = [*(pod.get("initContainers") or ()), *(own.get("initContainers") or ())]
+    selector = own.get("nodeSelector") or role.spec.get("nodeSelector")
+    pod["nodeSelector"] = {**(pod.get("nodeSelector") or {}), **(selector or {})}
+    pod["tolerations"] = [*(pod.get("tolerations") or ()), *(own.get("tolerations") or ())]
+    if own.get("affinity"):
+        pod["affinity"] = own["affinity"]
+    return {"metadata": metadata, "spec": pod}
+
+
+def _resources(role: _Conf, given: Any) -> Any:
+    given = given if isinstance(given, dict) else {}
+    requests = {**(given.get("requests") or {}), "cpu": _cpu(role), "memory": f"{_memory_mib(role)}Mi"}
+    found: dict[str, Any] = {**given, "requests": requests}
+    gpu = role.own.get("gpu")
+    if isinstance(gpu, dict) and gpu.get("name") and gpu.get("quantity"):
+        found["limits"] = {**(given.get("limits") or {}), gpu["name"]: gpu["quantity"]}
+    return found
+
+
+def _cpu(role: _Conf) -> Any:
+    asked, _ = role.typed("coreRequest", f"spark.kubernetes.{role.name}.request.cores")
+    if asked is not None:
+        return asked
+    cores, _ = role.typed("cores", f"spark.{role.name}.cores")
+    return 1 if cores is None else cores
+
+
+def _memory_mib(role: _Conf) -> int:
+    memory = role.mib("memory", f"spark.{role.name}.memory")
+    memory = 1024 if memory is None else memory
+    overhead = role.mib("memoryOverhead", f"spark.{role.name}.memoryOverhead")
+    if overhead is None:
+        overhead = max(int(_factor(role) * memory), _LEAST_OVERHEAD_MIB)
+    return memory + overhead + (_more_of_executors(role) if role.name == "executor" else 0)
+
+
+def _factor(role: _Conf) -> float:
+    keys = (f"spark.{role.name}.memoryOverheadFactor", "spark.kubernetes.memoryOverheadFactor")
+    found = [(role.conf[key], f"spec.sparkConf[{key}]") for key in keys if role.conf.get(key) is not None]
+    found.append((role.spec.get("memoryOverheadFactor"), "spec.memoryOverheadFactor"))
+    text, place = found[0]
+    if text is None or text == "":
+        return 0.4 if role.spec.get("type") in ("Python", "R") else 0.1
+    try:
+        factor = float(text)
+    except (TypeError, ValueError):
+        factor = -1.0
+    if not 0 <= factor <= 1_000_000:
+        role.errors.append(invalid(place, plain(text), "must be a number that is not negative"))
+        return 0.0
+    return factor
+
+
+def _more_of_executors(role: _Conf) -> int:
+    """Return what Python, and memory outside of the heap, need on top."""
+    more = 0
+    key = "spark.executor.pyspark.memory"
+    if role.conf.get(key) is not None and role.spec.get("type") == "Python":
+        more += role.memory(role.conf[key], f"spec.sparkConf[{key}]")
+    key = "spark.memory.offHeap.size"
+    if str(role.conf.get("spark.memory.offHeap.enabled", "")).lower() == "true" and role.conf.get(key):
+        more += role.memory(role.conf[key], f"spec.sparkConf[{key}]", 1)
+    return more

@@ -119,6 +119,7 @@ class Agent:
             self.run_work,
             settings=ExecutorSettings(
                 flavors=config.flavor_names,
+                kinds=config.kind_names,
                 namespaces=config.namespace_names,
                 capacity=config.capacity,
                 heartbeat_s=config.heartbeat_s,

@@ -13,6 +13,9 @@ from .isolation import User, find_user, parse_limits
 
 Seconds = Annotated[float, msgspec.Meta(gt=0)]
 
+RUN_HERE = ("Job", "JobSet")
+"""Kinds of jobs that an agent can run, as processes."""
+
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: str = ""
@@ -21,6 +24,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Resource flavors that this machine has, comma-separated; empty: all."""
     namespaces: str = ""
     """Namespaces whose jobs this machine runs, comma-separated; empty: all. A pool has its own only."""
+    kinds: str = "Job,JobSet"
+    """Kinds of jobs that this machine runs, comma-separated: what agents can run, or less."""
     capacity: Annotated[int, msgspec.Meta(ge=0)] = 0
     """Most pods at once; 0: no limit beyond the cell's quota."""
     work_dir: str = ""
@@ -50,9 +55,17 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     pass_env: str = ""
     """Variables that pods get of the agent's environment beside the plain ones: `CUDA_*,LD_LIBRARY_PATH`."""
 
+    def __post_init__(self) -> None:
+        if not self.kind_names or any(kind not in RUN_HERE for kind in self.kind_names):
+            raise ValueError(f"AGENT_KINDS {self.kinds!r}: must be one or both of {', '.join(RUN_HERE)}")
+
     @property
     def flavor_names(self) -> tuple[str, ...]:
         return _names(self.flavors)
+
+    @property
+    def kind_names(self) -> tuple[str, ...]:
+        return _names(self.kinds)
 
     @property
     def namespace_names(self) -> tuple[str, ...]:

@@ -113,6 +113,8 @@ class Seen(JobEvent, frozen=True, kw_only=True):
 
     message: str = ""
     flavors: list[str] = []
+    kinds: list[str] = []
+    """Of jobs that an agent runs; none means all."""
 
 
 class Lost(JobEvent, frozen=True, kw_only=True):

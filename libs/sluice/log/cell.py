@@ -57,6 +57,8 @@ class Presence(NamedTuple):
     """It has no heartbeat, and its jobs stay with it for now, as it has asked."""
     on_loss: job.OnLoss | None = None
     """What is to become of these; said of who is away."""
+    kinds: tuple[str, ...] = ()
+    """Kinds of jobs that an agent runs, () for all; as it said when it came."""
 
 
 @dataclass(slots=True)
@@ -171,11 +173,12 @@ def _presence(cell: CellState, event: Any, seq: int, at: Micros) -> None:
     present = isinstance(said, job.Seen)
     before = cell.presence.get(key)
     flavors = tuple(said.flavors) if isinstance(said, job.Seen) else before.flavors if before else ()
+    kinds = tuple(said.kinds) if isinstance(said, job.Seen) else before.kinds if before else ()
     if isinstance(said, job.Away):
         since = before.since if before is not None and before.away else at
-        cell.presence[key] = Presence(False, since, said.message, seq, flavors, True, said.on_loss)
+        cell.presence[key] = Presence(False, since, said.message, seq, flavors, True, said.on_loss, kinds)
         return
-    cell.presence[key] = Presence(present, at, said.message, seq, flavors)
+    cell.presence[key] = Presence(present, at, said.message, seq, flavors, kinds=kinds)
     lost = (
         ()
         if present

@@ -105,6 +105,8 @@ class Heartbeat(AnyHeartbeat, frozen=True, kw_only=True):
     pid: int = 0
     flavors: Sequence[str] = ()
     """Flavors that it serves; none means all."""
+    kinds: Sequence[str] = ()
+    """Kinds of jobs that it runs; none means all."""
     capacity: int = 0
     """Most pods at once; 0 means no limit."""
     jobs: int = 0

@@ -33,3 +33,24 @@ def heartbeat_of(name: str, value: bytes | None) -> AnyHeartbeat | None:
     except UNREADABLE:
         return None
     return found if found is not None and found.name == name else None
+
+
+class _Offer(Value, frozen=True, kw_only=True):
+    kinds: list[str] = []
+
+
+_OFFER = msgspec.json.Decoder(_Offer)
+_MOST_KINDS = 64
+
+
+def kinds_of(value: bytes | None) -> tuple[str, ...]:
+    """Return the kinds of jobs that a heartbeat says its agent runs, () for all; of very many the first.
+
+    >>> kinds_of(b'{"name":"a","instance":"1","kinds":["Job"]}'), kinds_of(b'{"name":"a","instance":"1"}')
+    (('Job',), ())
+    """
+    try:
+        found = [] if value is None else _OFFER.decode(value).kinds
+    except UNREADABLE:
+        return ()
+    return tuple(kind[:63] for kind in found[:_MOST_KINDS])

@@ -39,6 +39,8 @@ from .jobs import Submitted, offered_uid
 from .world import AGENT, World
 
 READ_KINDS = frozenset({"Job", "Workload", "Variant", "Slice", "Agent"})
+SHOWN = 3
+"""Names of executors in a message."""
 NAMESPACED_KINDS = NAMESPACED | {"Job", "Workload", "Variant", "Slice"}
 
 
@@ -217,6 +219,15 @@ def _workload(world: World, workload: WorkloadView) -> Object:
     return plain
 
 
+def _runs_no(world: World, kind: str) -> str:
+    """Return that no executor that is there runs jobs of a kind, "" if one may, or none is there."""
+    there = {name: who.kinds for name, who in sorted(world.agents().items()) if who.present}
+    if not there or any(not kinds or kind in kinds for kinds in there.values()):
+        return ""
+    named = ", ".join(list(there)[:SHOWN]) + (f" and {len(there) - SHOWN} more" if len(there) > SHOWN else "")
+    return f"No executor that is there ({named}) runs a {kind}"
+
+
 def _to_be_preempted(world: World, workload: WorkloadView) -> list[Object]:
     """Return by whom the workload is to be preempted, and which checks are to allow it first (AC6)."""
     stored = world.objects.by_kind["AdmissionCheck"]
@@ -323,6 +334,8 @@ def _job_status(world: World, view: JobView, submitted: Submitted | None) -> Obj
         **({"executor": ended.executor} if ended is not None and ended.executor else {}),
         "exitCodes": ended.exit_codes if ended is not None and ended.exit_codes else None,
     }
+    if found.phase is Phase.ADMITTED and not status.get("executor") and not status.get("message"):
+        status["message"] = _runs_no(world, view.reference.kind)
     if submitted is not None and submitted.errors:
         # An edit that was refused; the job goes on as it was, and for its own reasons.
         seq, event = submitted.refused
@@ -371,6 +384,8 @@ def _agent(world: World, name: str, presence: Presence) -> Object:
         "flavors": list(presence.flavors),
         "jobs": world.running()[name],
     }
+    if presence.kinds:
+        status["kinds"] = list(presence.kinds)
     if presence.on_loss is not None:
         status["onLoss"] = {"policy": presence.on_loss.policy}
         if presence.on_loss.policy == "Requeue":

@@ -33,7 +33,7 @@ async def add_heartbeats(api: Api, items: Sequence[Object]) -> None:
             status = obj.setdefault("status", {})
             if beat is not None:
                 status |= {"flavors": list(beat.flavors), "host": beat.host, "capacity": beat.capacity}
-                status |= {"heartbeat": True, "lease": beat.lease}
+                status |= {"heartbeat": True, "lease": beat.lease, "kinds": list(beat.kinds)}
                 if beat.on_loss is not None:
                     status["onLoss"] = on_loss(beat.on_loss)
             elif not status.get("flavors"):

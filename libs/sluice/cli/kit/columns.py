@@ -311,6 +311,11 @@ def agent_on_loss(obj: Object) -> str:
     return f"{policy}{'' if after_s is None else f' {after_s:g}s'}{lease}"
 
 
+def agent_kinds(obj: Object) -> str:
+    """Return the kinds of jobs that an agent runs, `<any>` if all."""
+    return ",".join(dig(obj, "status", "kinds", default=())) or "<any>"
+
+
 def agent_flavors(obj: Object) -> str:
     """Return the flavors that an agent serves, `<any>` if all, `<unknown>` if nobody knows."""
     found = dig(obj, "status", "flavors", default=None)

@@ -293,6 +293,7 @@ RESOURCES: tuple[Resource, ...] = (
             Column("STATUS", text_at("status", "phase")),
             Column("FLAVORS", columns.agent_flavors),
             Column("JOBS", text_at("status", "jobs", default="")),
+            Column("KINDS", columns.agent_kinds, wide=True),
             Column("HOST", text_at("status", "host", default=""), wide=True),
             Column("ON LOSS", columns.agent_on_loss),
             Column("SINCE", lambda obj: age(dig(obj, "status", "since", default=None), time.time())),

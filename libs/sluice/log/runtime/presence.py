@@ -10,7 +10,7 @@ value is a heartbeat; who is expected is lost only if the key itself is asked fo
 
 import asyncio
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol
 
@@ -23,7 +23,7 @@ from sluice.log.errors import EventLogError, NoStreamError
 from sluice.log.nats import jetstream_api as api
 from sluice.log.nats.streams import ensure_bucket
 from sluice.protocol.dispatch import key_text, key_token
-from sluice.protocol.heartbeats import heartbeat_of
+from sluice.protocol.heartbeats import heartbeat_of, kinds_of
 from sluice.protocol.subjects import presence_suffix, token
 
 from .leader_task import LeaderTask
@@ -143,8 +143,9 @@ class PresenceWatcher[S](LeaderTask[S]):
             return
         found = self.compared(state, there, now)
         for name in self.to_read([name for name, what in found if what == "Seen"], now):
-            if heartbeat_of(name, await self._value(name)) is not None:
-                await self._tell(name, "Seen", now)
+            value = await self._value(name)
+            if heartbeat_of(name, value) is not None:
+                await self._tell(name, "Seen", now, kinds_of(value))
             else:
                 self._rubbish[name] = now
         for name, what in found:
@@ -192,7 +193,7 @@ class PresenceWatcher[S](LeaderTask[S]):
     def _grace_s(self, state: S, name: str) -> float:
         return self.lost_after_s + (0.0 if self.known.present(state, name) else FIRST_BEAT_S)
 
-    async def _tell(self, name: str, what: str, now: float) -> None:
+    async def _tell(self, name: str, what: str, now: float, kinds: Sequence[str] = ()) -> None:
         assert self.target is not None
         if now - self._told.get((name, what), -REPEAT_S) < REPEAT_S:
             return
@@ -207,15 +208,15 @@ class PresenceWatcher[S](LeaderTask[S]):
             event_type=what,
             subject=name,
             at=at,
-            data=self._data(name, what),
+            data=self._data(name, what, kinds),
         )
         log.info("presence", kind=self.kind, name=name, presence=what)
         await self.target.append(presence_suffix(self.kind, name), payload, msg_id=message_id)
         self._told[(name, what)] = now
 
-    def _data(self, name: str, what: str) -> JobEvent:
+    def _data(self, name: str, what: str, kinds: Sequence[str]) -> JobEvent:
         if what != "Away":
-            return Seen() if what == "Seen" else Lost()
+            return Seen(kinds=list(kinds)) if what == "Seen" else Lost()
         wish = None if self._state is None else self.known.on_loss(self._state, name)
         return Away(message=what_follows(wish), on_loss=wish)
 

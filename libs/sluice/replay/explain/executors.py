@@ -20,6 +20,7 @@ from sluice.events.base import Event, JobKey, Micros, WorkloadKey
 from sluice.events.codec import CloudEvent, CommitDecodeError, decode_commit, decode_message
 from sluice.events.ids import seq_of
 from sluice.log.contract import Entry
+from sluice.protocol.heartbeats import kinds_of
 from sluice.protocol.subjects import presence_suffix, untoken
 from sluice.replay.source.source import Source
 
@@ -95,6 +96,26 @@ class Executors:
 
     def anybody(self) -> bool:
         return any(self._there().values())
+
+    @cached_property
+    def _kinds(self) -> Mapping[str, tuple[str, ...]]:
+        """Executor -> kinds of jobs that it said it runs when it came, () for all.
+
+        Of an executor that came before the log was cut nothing is known: it may run any.
+        """
+        found: dict[str, tuple[str, ...]] = {}
+        for entries in self._source.read(1, self._seq, ("presence.agent.*",)):
+            for entry in entries:
+                message = decode_message(entry.payload)
+                if isinstance(message, CloudEvent) and message.type == "Seen":
+                    found[untoken(entry.suffix.rpartition(".")[2])] = kinds_of(message.data)
+        return found
+
+    def run_no(self, kind: str) -> list[str]:
+        """Return who is there, by name, if none of them runs jobs of that kind; else nobody."""
+        there = sorted(name for name, present in self._there().items() if present)
+        some = any(not (kinds := self._kinds.get(name, ())) or kind in kinds for name in there)
+        return [] if some else there
 
     def claim(self, state: SchedulerState, workload: Workload) -> Claim | None:
         """Return who has the present attempt of the workload's job, None if nobody has said so."""

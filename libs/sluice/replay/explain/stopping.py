@@ -80,7 +80,17 @@ def not_running(state: SchedulerState, executors: Executors | None, workload: Wo
         return f'Executor "{claim.executor}"{away} took it{since}, and has not said yet that its pods run.'
     if executors is not None and not executors.anybody():
         return "An executor has to take it, and none is there (see `sluice get agents`)."
+    kind = _kind(state, workload)
+    if executors is not None and kind and (there := executors.run_no(kind)):
+        named = ", ".join(there[:SHOWN]) + (f" and {len(there) - SHOWN} more" if there[SHOWN:] else "")
+        return f"An executor has to take it, and none that is there ({named}) runs a {kind}."
     return "An executor has to take it, and none has said yet that its pods run (see `sluice get agents`)."
+
+
+def _kind(state: SchedulerState, workload: Workload) -> str:
+    """Return the kind of the workload's job, "" if that is not known."""
+    job = state.world.workloads.get(job_of(workload), workload).record.job
+    return "" if job is None else job.kind
 
 
 def gone(workload: Workload) -> Event:

@@ -51,6 +51,7 @@ class Heart:
             host=who.host,
             pid=who.pid,
             flavors=tuple(settings.flavors),
+            kinds=tuple(settings.kinds),
             capacity=settings.capacity,
             jobs=len(self._book.attempts),
             on_loss=settings.wish,

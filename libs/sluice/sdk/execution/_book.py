@@ -19,6 +19,7 @@ LEASE_S = 8.0
 class ExecutorSettings:
     """*flavors*: those served, () for all. *capacity*: most pods at once, 0 for any number.
 
+    *kinds*: kinds of jobs that are run (`PyTorchJob`), () for all; others are left alone.
     *namespaces*: whose jobs are run, () for all; a pool's user may see those of its own only.
     """
 
@@ -36,6 +37,7 @@ class ExecutorSettings:
     """What becomes of jobs while this executor is away: queued again, or they wait until it is back."""
     requeue_after_s: float | None = None
     """Of Requeue: how long the heartbeat must have been missing; by default what the cell has, 3 s."""
+    kinds: Sequence[str] = ()
     lease: bool = False
     """End what runs, by itself, before it is queued again because nobody hears of this executor."""
     stop_s: float = 3.0
@@ -143,7 +145,9 @@ class Book:
         return Claim(executor=self.who.name, instance=self.who.instance, state="Done" if done else "Active")
 
     def serves(self, entry: DispatchEntry) -> bool:
-        flavors = self.settings.flavors
+        flavors, kinds = self.settings.flavors, self.settings.kinds
+        if kinds and entry.kind and entry.kind not in kinds:
+            return False
         return not flavors or all(
             flavor in flavors for pods in entry.pod_sets for flavor in pods.flavors.values()
         )

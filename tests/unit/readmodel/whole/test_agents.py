@@ -41,6 +41,15 @@ def test_a_lost_agent_is_shown_with_what_it_offered():
     assert (world.changes.since("Agent", 0), world.changes.version("Agent", "a.b")) == (["a.b"], 3)
 
 
+def test_an_agent_is_shown_with_the_kinds_that_it_runs():
+    """Also when it is lost, and after a snapshot; of one that said none, as all of old, there is nothing."""
+    world = World()
+    world.fold([said(1, "a", "Seen", {"kinds": ["Job"]}), said(2, "b", "Seen", {"flavors": ["gpu"]})])
+    assert (agent(world, "a")["kinds"], "kinds" in agent(world, "b")) == (["Job"], False)
+    world.fold([said(3, "a", "Lost", {})])
+    assert agent(world, "a")["kinds"] == ["Job"]
+
+
 def test_what_deciders_cannot_read_shows_nothing():
     """A message counts here exactly when the slice-aggregator takes it."""
     world = World()

@@ -1,5 +1,6 @@
 """The machine: whatever is lost, late or said twice, no attempt runs twice, and none is forgotten."""
 
+import dataclasses
 from random import Random
 
 import msgspec
@@ -10,7 +11,7 @@ from sluice.events.job import JobFinished, JobPodsReady, JobStopped
 from sluice.protocol.dispatch import Claim, claim_key
 from sluice.sdk.execution import ExecutorSettings
 from sluice.sdk.execution import actions as act
-from tests.support.execution_world import World, entry_of
+from tests.support.execution_world import SETTINGS, World, entry_of
 
 JOB = JobKey("default/a")
 
@@ -431,3 +432,30 @@ def _announced_first(world: World, job: JobKey) -> bool:
     said = [t.data.attempt for t in world.log[job] if isinstance(t.data, JobPodsReady) and not t.data.ready]
     began = [attempt for each, _, attempt, _ in world.started if each == job]
     return len(said) == len(set(said)) and set(began) <= set(said)
+
+
+@pytest.mark.parametrize("kind", ["PyTorchJob", "Job", ""])
+def test_jobs_of_kinds_that_it_does_not_run_are_left_alone(kind: str) -> None:
+    """An executor that does run them takes them; an entry of old names no kind, and is anybody's."""
+    world = World(Random(1))
+    world.start("agent", dataclasses.replace(SETTINGS, kinds=("Job",)))
+    world.settle(1)
+    seq = world.say(JOB, None)
+    world.tell(msgspec.structs.replace(entry_of("a", seq), kind=kind))
+    world.settle(1)
+    assert world.running("a") == (["agent"] if kind != "PyTorchJob" else [])
+    assert (claim_of(world) is None) == (kind == "PyTorchJob")
+    world.start("torch", dataclasses.replace(SETTINGS, kinds=("PyTorchJob", "JAXJob")))
+    world.settle(1)
+    assert len(world.running("a")) == 1
+
+
+def test_a_stop_is_answered_whatever_the_kind() -> None:
+    """What nobody has begun any executor may say of that it has stopped."""
+    world = World(Random(1))
+    world.start("agent", dataclasses.replace(SETTINGS, kinds=("JobSet",)))
+    world.settle(1)
+    seq = world.say(JOB, None)
+    world.tell(msgspec.structs.replace(entry_of("a", seq, stop=True), kind="PyTorchJob"))
+    world.settle(1)
+    assert reports(world) == ["JobStopped"]

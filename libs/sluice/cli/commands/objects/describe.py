@@ -11,7 +11,7 @@ from sluice.cli.cell.client import Api, run
 from sluice.cli.cell.custom_kinds import with_registered
 from sluice.cli.cell.name_completion import complete_targets
 from sluice.cli.cell.selectors import all_namespaces_option, namespace_option, parse_targets, selector_option
-from sluice.cli.kit.columns import agent_flavors, agent_on_loss, dig, key, name, object_age
+from sluice.cli.kit.columns import agent_flavors, agent_kinds, agent_on_loss, dig, key, name, object_age
 from sluice.cli.kit.describe_format import Lines, conditions, field, indented, mapping
 from sluice.cli.kit.durations import age
 from sluice.cli.kit.output import to_yaml
@@ -109,6 +109,7 @@ async def _agent(api: Api, obj: Object) -> Lines:
     return [
         field("Status", dig(obj, "status", "phase")),
         field("Flavors", agent_flavors(obj).replace(",", ", ")),
+        field("Kinds", agent_kinds(obj).replace(",", ", ")),
         field("Host", dig(obj, "status", "host")),
         field("Capacity", f"{capacity} pods" if capacity else "<any number>"),
         field("Since", _since(obj)),

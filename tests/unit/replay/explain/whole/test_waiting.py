@@ -179,6 +179,21 @@ def test_of_one_that_is_taken_it_is_said_by_whom_and_since_when(policy: dict[str
     assert "xecutor" not in why(world, "a")
 
 
+def test_that_no_executor_runs_jobs_of_its_kind_is_said() -> None:
+    """Who has said no kinds, as all of old, runs any."""
+    world = cell(cluster_queue({"od": 2}, None))
+    world.message("presence.agent.torch", "Seen", {"kinds": ["PyTorchJob"]}).settle()
+    world.submit("a").settle()
+    assert "An executor has to take it, and none that is there (torch) runs a Job." in why(world, "a")
+    comes(world, "z")
+    assert "none has said yet that its pods run (see `sluice get agents`)." in why(world, "a")
+    world.message("presence.agent.z", "Lost", {}).settle()
+    assert "(torch) runs a Job." in why(world, "a")
+    world.message("presence.agent.torch", "Lost", {}).settle()
+    world.message("presence.agent.torch", "Seen", {"kinds": ["Job", "JobSet"]}).settle()
+    assert "none has said yet that its pods run" in why(world, "a")
+
+
 def test_a_controller_that_was_never_there_appears_and_another_comes_back() -> None:
     world = checked_cell("boss")
     world.configure("AdmissionCheck", "boss", {"controllerName": "ctl-other"}).settle()

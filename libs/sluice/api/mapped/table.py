@@ -17,6 +17,7 @@ POD: Final = ("v1", "Pod")
 POD_GROUP: Final = ("sluice.dev/v1alpha1", "PodGroup")
 
 _GANG: Final = "all pods of a job are admitted together; a priority class is named by its label"
+_CLASS: Final = "the label kueue.x-k8s.io/priority-class names the class"
 _UP_TO: Final = "the job is admitted with its replicas, and does not grow"
 _RESIZE: Final = "a kueue managed job should not use autoscaling"
 
@@ -46,7 +47,12 @@ class MappedKind:
 
 
 def _kubeflow(
-    kind: str, field: str, *roles: str, version: str = "kubeflow.org/v1", source: str = ""
+    kind: str,
+    field: str,
+    *roles: str,
+    version: str = "kubeflow.org/v1",
+    source: str = "",
+    no_effect: tuple[tuple[str, str], ...] = (),
 ) -> MappedKind:
     """Return a kind of Kubeflow's: roles in Kueue's order, absent ones left out."""
     sets = [
@@ -62,10 +68,7 @@ def _kubeflow(
         kind,
         source or f"kubeflow/jobs/{kind.lower()}/{kind.lower()}_controller.go",
         Mapping(pod_sets=sets, suspend=["spec.runPolicy.suspend"], ttl=f"spec.runPolicy.{rules.TTL}"),
-        no_effect=(
-            ("spec.runPolicy.schedulingPolicy", _GANG),
-            ("spec.elasticPolicy", _UP_TO),
-        ),
+        no_effect=(("spec.runPolicy.schedulingPolicy", _GANG), *no_effect),
     )
 
 
@@ -98,6 +101,7 @@ KINDS: Final[tuple[MappedKind, ...]] = (
         "Master",
         "Worker",
         source="kubeflow/jobs/pytorchjob/pytorchjob_controller.go",
+        no_effect=(("spec.elasticPolicy", _UP_TO),),
     ),
     _kubeflow("TFJob", "tfReplicaSpecs", "Chief", "Master", "PS", "Worker", "Evaluator"),
     _kubeflow("XGBoostJob", "xgbReplicaSpecs", "Master", "Worker"),
@@ -190,12 +194,13 @@ KINDS: Final[tuple[MappedKind, ...]] = (
         *POD,
         "pod/pod_controller.go",
         Mapping(pod_sets=[PodSetRule(name="main", template=rules.ITSELF)]),
+        no_effect=(("spec.priorityClassName", _CLASS),),
     ),
     MappedKind(
         *POD_GROUP,
         "pod/pod_controller.go",
         Mapping(),
-        pods="one for each kind of pods in spec.pods; `sluice submit -f` makes it of the pods of a group",
+        pods="one for each kind of pods in spec.pods; `sluice submit` makes it of the pods of a group",
         differs="pod sets are named `main`, or `role-<number>`; with Kueue by a hash",
     ),
 )

@@ -44,8 +44,10 @@ _OF_KUEUE: Final = {
 }
 """Meant for Kueue alone."""
 _TOPOLOGY: Final = "jobs are placed without regard to topologies"
+_MADE: Final = "workloads are made from jobs"
+_CLASSES: Final = "priorities are those of classes"
 _GROUPS: Final = "only pods make groups, those that are submitted together"
-_NO_EFFECT: Final = {
+NO_EFFECT: Final = {
     f"{labels.PREFIX}{word}": why
     for why, words in (
         (
@@ -59,10 +61,13 @@ _NO_EFFECT: Final = {
             ),
         ),
         (_GROUPS, ("pod-group-name", "pod-group-total-count")),
+        (_MADE, ("prebuilt-workload-name",)),
+        (_CLASSES, ("priority-boost",)),
     )
     for word in words
 }
 """What people would miss, and why they do."""
+PRIORITY: Final = f"the label {labels.PRIORITY_CLASS} names the class of the job"
 
 
 def misspelt(keys: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -86,7 +91,9 @@ def without_effect(written: Any, path: str = "") -> Iterator[tuple[str, str]]:
             yield from without_effect(item, f"{path}[{i}]")
     elif isinstance(written, dict):
         for key, item in written.items():
-            if key in _NO_EFFECT and path.endswith((".labels", ".annotations")):
-                yield f"{path}[{key}]", _NO_EFFECT[key]
+            if key in NO_EFFECT and path.endswith((".labels", ".annotations")):
+                yield f"{path}[{key}]", NO_EFFECT[key]
+            elif key == "priorityClassName" and path.lower().endswith("template.spec"):
+                yield f"{path}.{key}", PRIORITY
             else:
                 yield from without_effect(item, f"{path}.{key}" if path else str(key))

@@ -37,3 +37,12 @@ def test_what_has_no_effect_is_said_with_its_path() -> None:
         f"spec.replicatedJobs[0].template.metadata.annotations[{topology}]",
     ]
     assert "topologies" in found[f"spec.replicatedJobs[0].template.metadata.annotations[{topology}]"]
+
+
+def test_the_priority_class_of_pods_is_not_that_of_the_job() -> None:
+    """In a template; our own kind has a field of that name, which counts."""
+    assert list(without_effect({"spec": {"priorityClassName": "high"}})) == []
+    pod = {"spec": {"priorityClassName": "high"}}
+    assert [path for path, _ in without_effect({"spec": {"template": pod}})] == [
+        "spec.template.spec.priorityClassName"
+    ]

@@ -102,7 +102,7 @@ cov: .venv/ready ## Branch coverage of the core by the tests that need no server
 
 .PHONY: lock
 lock: .venv/ready ## Renew requirements.lock from pyproject.toml
-	.venv/bin/uv pip compile -q --universal --python-version 3.12 --extra dev --extra s3 --generate-hashes \
+	.venv/bin/uv pip compile -q --universal --python-version 3.12 --extra dev --extra otel --extra s3 --generate-hashes \
 		--no-emit-index-url --no-header -o requirements.lock pyproject.toml
 
 .PHONY: clean

@@ -60,7 +60,8 @@ def main(arguments: list[str]) -> None:
         roots = {normal(name) for name in arguments[2:]}
     else:
         project = tomllib.loads(Path(arguments[1]).read_text())["project"]
-        wanted = [*project["dependencies"], *project["optional-dependencies"]["s3"]]
+        extras = project["optional-dependencies"]
+        wanted = [*project["dependencies"], *extras["otel"], *extras["s3"]]
         roots = {normal(match[1]) for text in wanted if (match := _NAME.match(text))}
     for name in sorted(needed(found, roots)):
         print("\n".join(found[name]))

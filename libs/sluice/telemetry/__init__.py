@@ -3,4 +3,4 @@
 from .logs import configure_logs
 from .start import Telemetry, start
 
-__all__ = ["Telemetry", "configure_logs", "http", "start"]
+__all__ = ["Telemetry", "configure_logs", "exporting", "http", "start"]

@@ -25,8 +25,8 @@ DEFAULT_BOUNDS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0
 class ProcessTelemetry:
     """Telemetry of one process; `close` it at the end.
 
-    *exporter*: memory (for tests: `reader` and `spans`), console, or otlp, which needs the package
-    `opentelemetry-exporter-otlp` and takes its settings from the standard OTEL_* variables.
+    *exporter*: memory (for tests: `reader` and `spans`), console, or otlp, which needs the
+    extra `otel` and takes its settings from the standard OTEL_* variables.
     """
 
     def __init__(self, service: str, instance: str, exporter: str) -> None:
@@ -49,7 +49,7 @@ class ProcessTelemetry:
             return SimpleSpanProcessor(self.spans)
         if exporter == "console":
             return BatchSpanProcessor(ConsoleSpanExporter())
-        return BatchSpanProcessor(_otlp("trace_exporter", "OTLPSpanExporter"))
+        return BatchSpanProcessor(otlp("trace_exporter", "OTLPSpanExporter"))
 
     def observe(self, metrics: Counted) -> None:
         """Export the numbers of a runner."""
@@ -70,12 +70,17 @@ def _metric_reader(exporter: str) -> MetricReader:
         return InMemoryMetricReader()
     if exporter == "console":
         return PeriodicExportingMetricReader(ConsoleMetricExporter())
-    return PeriodicExportingMetricReader(_otlp("metric_exporter", "OTLPMetricExporter"))
+    return PeriodicExportingMetricReader(otlp("metric_exporter", "OTLPMetricExporter"))
 
 
-def _otlp(module: str, name: str) -> Any:
+def otlp(module: str, name: str, **settings: Any) -> Any:
+    """Return an exporter of OpenTelemetry's over HTTP; what *settings* leave out is in OTEL_* variables.
+
+    Raises:
+        ValueError: its package is not installed.
+    """
     package = "opentelemetry.exporter.otlp.proto.http"
     try:
-        return getattr(importlib.import_module(f"{package}.{module}"), name)()
+        return getattr(importlib.import_module(f"{package}.{module}"), name)(**settings)
     except ImportError as error:
-        raise ValueError("SLUICE_OTEL=otlp needs the package opentelemetry-exporter-otlp") from error
+        raise ValueError("OTLP needs the extra: pip install 'sluice-admission[otel]'") from error

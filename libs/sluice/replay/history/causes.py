@@ -80,12 +80,31 @@ def of_message(entry: Entry) -> Happening:
         return Happening(entry.seq, root, entry.at, 0, "Unreadable", {"detail": "; ".join(map(str, message))})
     data: dict[str, Any] = {"subject": entry.suffix}
     if (job := job_of(entry.suffix)) is not None:
-        data["job"] = job
+        data |= {"job": job, **_trace_context(entry.payload)}
     elif root == "verdict":
         with contextlib.suppress(*UNREADABLE):
             said = msgspec.json.decode(message.data)
             data |= {k: said[k] for k in ("workload", "check", "state", "attempt") if k in said}
     return Happening(entry.seq, root, entry.at, 0, message.type, data)
+
+
+class _Traced(msgspec.Struct):
+    """The extension *distributed tracing* of CloudEvents."""
+
+    traceparent: str = ""
+    tracestate: str = ""
+
+
+_TRACED = msgspec.json.Decoder(_Traced)
+
+
+def _trace_context(payload: bytes) -> dict[str, str]:
+    """Return what a message says of the trace in which it was made; no decider looks at it."""
+    if b'"traceparent"' in payload:
+        with contextlib.suppress(*UNREADABLE):
+            found = _TRACED.decode(payload)
+            return {k: v for k, v in msgspec.structs.asdict(found).items() if v}
+    return {}
 
 
 def preemptions_of(source: Source, key: str, progress: Progress | None = None) -> list[Happening]:

@@ -13,7 +13,7 @@ from sluice.events.base import Micros
 
 from .causes import Happening
 
-__all__ = ["PHASE", "Lane", "Mark", "Span", "Story", "tell"]
+__all__ = ["CHECK", "PHASE", "SLICE", "VARIANT", "Lane", "Mark", "Span", "Story", "stretches", "tell"]
 
 PHASE: Final = "phase"
 VARIANT: Final = "variant"
@@ -104,16 +104,13 @@ class Story:
     def waits(self) -> Iterator[tuple[str, list[Span]]]:
         """Yield each job's waits: spans of one reason after the other, without a gap."""
         for lane in self.lanes.values():
-            group: list[Span] = []
-            for span in lane.spans if lane.kind == PHASE else ():
-                if span.state == Phase.QUEUED and group and group[-1].end == span.begin:
-                    group.append(span)
-                elif span.state == Phase.QUEUED:
-                    if group:
-                        yield lane.job, group
-                    group = [span]
-            if group:
-                yield lane.job, group
+            for group in stretches(lane.spans if lane.kind == PHASE else ()):
+                if group[0].state == Phase.QUEUED:
+                    yield lane.job, group
+
+    def is_open(self) -> bool:
+        """Tell whether anything of it lasts."""
+        return any(lane.spans and lane.spans[-1].end is None for lane in self.lanes.values())
 
     def take(self, h: Happening) -> None:
         record = h.data.get("workload")
@@ -222,6 +219,15 @@ class Story:
         for lane in [lane for (name, _, _), lane in self.lanes.items() if name == job]:
             self._leave(lane, h)
 
+    def _gone(self, key: str, h: Happening) -> None:
+        """A slice that another one has replaced goes by itself; with its last workload the job does."""
+        job = self._job(key)
+        others = [self._lane(each).spans for each in self._families.get(job, ()) if each != key]
+        if self._kinds.get(key) == SLICE and any(spans and spans[-1].end is None for spans in others):
+            self._leave(self._lane(key), h)
+        else:
+            self._over(key, h)
+
     def _deactivated(self, key: str, h: Happening) -> None:
         job = self._job(key)
         lanes = [self.lanes.get((job, PHASE, job)), self.lanes.get((job, self._kinds.get(key, SLICE), key))]
@@ -300,6 +306,8 @@ class Story:
             return
         self._leave(self._lane(key), h)
         if any(self._holding(job)):
+            if span.stopped == "migrated":
+                self._moved_behind(span, job)
             self._follow(job, h)
         elif waits:
             self._wait(key, job, "", h)
@@ -307,6 +315,13 @@ class Story:
                 self._left[job] = span
         else:
             self._leave(self._phases(job), h)
+
+    def _moved_behind(self, left: Span, job: str) -> None:
+        """Note where it goes on; with admission checks its quota there is older than the eviction here."""
+        new = next((span for span in self._holding(job) if not span.stopped), None)
+        if new is not None and all(before is not left for before, _ in self.moves):
+            spans = self.lanes[job, self._kinds[new.lane], new.lane].spans
+            self.moves.append((left, next(span for span in spans if span.attempt == new.attempt)))
 
     def _follow(self, job: str, h: Happening) -> None:
         """Have the job's phase be that of the workload of it that is furthest."""
@@ -354,7 +369,7 @@ _TOLD: dict[str, Callable[[Story, str, Happening], Any]] = {
     "WorkloadSliceReplaced": Story._replaced,
     "VariantDeleted": Story._replaced,
     "WorkloadFinished": Story._over,
-    "WorkloadDeleted": Story._over,
+    "WorkloadDeleted": Story._gone,
     "WorkloadDeactivated": Story._deactivated,
     "VariantDeactivated": lambda story, key, h: story._switch(key, h, ""),
     "VariantActivated": lambda story, key, h: story._switch(key, h, Phase.QUEUED),
@@ -362,6 +377,22 @@ _TOLD: dict[str, Callable[[Story, str, Happening], Any]] = {
     "CheckStateChanged": Story._check,
     "ChecksWithdrawn": Story._withdrawn,
 }
+
+
+def stretches(spans: Iterable[Span]) -> Iterator[list[Span]]:
+    """Yield spans of one state of one reservation, one after the other, without a gap."""
+    group: list[Span] = []
+    for span in spans:
+        if group and (span.state, span.attempt, span.begin) != (
+            group[0].state,
+            group[0].attempt,
+            group[-1].end,
+        ):
+            yield group
+            group = []
+        group.append(span)
+    if group:
+        yield group
 
 
 def tell(found: Iterable[Happening]) -> Story:

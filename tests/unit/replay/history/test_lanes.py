@@ -147,3 +147,42 @@ def test_pods_of_a_racing_job_are_told_of_its_parent_too() -> None:
     lanes = tell(happenings(world.log)).lanes
     assert lanes[("default/a", PHASE, "default/a")].spans[-1].state == "Running"
     assert [lane.kind for lane in lanes.values() if lane.spans] == [PHASE, VARIANT]
+
+
+def test_a_move_is_told_where_the_new_quota_is_older_than_the_eviction():
+    """As with admission checks: the better variant is asked about while the job runs on the other one."""
+    story = tell(
+        [
+            _created(1),
+            _variant(2, "w-res"),
+            _variant(2, "w-od"),
+            _reserved(3, "default/w-od", "od"),
+            _told(4, "Admitted", "default/w-od"),
+            _reserved(5, "default/w-res", "res"),
+            _told(6, "Evicted", "default/w-od", reason="FlavorMigration"),
+            _told(7, "QuotaReleased", "default/w-od"),
+            _told(8, "Admitted", "default/w-res"),
+        ]
+    )
+    assert [(left.detail, left.state, new.detail, new.from_seq) for left, new in story.moves] == [
+        ("od", "Stopping", "res", 5)
+    ]
+
+
+def test_a_replaced_slice_that_is_deleted_ends_its_own_lane_only():
+    found = [
+        _created(1),
+        _reserved(2),
+        _told(3, "Admitted"),
+        _created(4, "w2", replaces="default/w"),
+        _reserved(5, "default/w2"),
+        _told(6, "WorkloadSliceReplaced"),
+        _told(7, "Admitted", "default/w2"),
+        _told(8, "WorkloadDeleted"),
+    ]
+    lanes = _lanes(*found)
+    assert lanes[PHASE, "default/train"].spans[-1].end is None
+    assert lanes[SLICE, "default/w2"].spans[-1].end is None
+    assert _spans(lanes[SLICE, "default/w"])[-1][3] is not None
+    over = _lanes(*found, _told(9, "WorkloadDeleted", "default/w2"))
+    assert over[PHASE, "default/train"].spans[-1].end == 9_000_000

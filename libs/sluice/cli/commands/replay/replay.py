@@ -9,6 +9,7 @@ _COMMANDS = {
     "state": Lazy("replay.state", _LOOK, "Show the whole cell, or one thing in it, as it was"),
     "diff": Lazy("replay.state", _LOOK, "Show what changed between two points"),
     "timeline": Lazy("replay.timeline", _LOOK, "Show all that happened to a job or queue, or draw it"),
+    "traces": Lazy("replay.traces", _LOOK, "Make a trace of a job, or of all: OpenTelemetry, OTLP"),
     "shell": Lazy("replay.shell", _LOOK, "Step event by event, forward and back"),
     "index": Lazy("replay.state", _LOOK, "Store snapshots beside a log, so that looking is quick"),
     "verify": Lazy("replay.verify", _DECIDE, "Decide every commit again; find the first difference"),

@@ -1,0 +1,3 @@
+"""One trace for each job, made from the log: for Jaeger, Tempo, and whatever else takes OpenTelemetry's."""
+
+__all__ = ["export", "fold"]

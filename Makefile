@@ -82,10 +82,11 @@ proto: .venv/ready ## Regenerate proto/ (AsyncAPI, JSON Schema, golden messages)
 	@$(PY) -m sluice.contract
 
 .PHONY: docs
-docs: .venv/ready ## Write the pages anew that are made from code (docs/cli.md, docs/rights.md, docs/metrics.md)
+docs: .venv/ready ## Write the pages anew that are made from code (docs/cli.md, docs/rights.md, docs/metrics.md), and dashboards
 	@$(PY) -m tests.unit.docs.cli_page
 	@$(PY) -m tests.unit.docs.rights_page
 	@$(PY) -m tests.unit.docs.metrics_page
+	@$(PY) -m tests.unit.docs.dashboards
 
 .PHONY: api
 api: .venv/ready ## Record the public interface anew (tests/unit/public_api.txt)

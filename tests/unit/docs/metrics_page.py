@@ -11,6 +11,8 @@ import yaml
 from sluice.core.views.totals import TOTALS, WAIT_BOUNDS_S
 from sluice.readmodel.metrics import COUNTERS_OF_KUEUE, GAUGES, PREFIX, REJECTED, REJECTED_TEXT
 
+from . import dashboards
+
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "metrics.md"
 
 HEAD = """# Metrics
@@ -61,6 +63,22 @@ ALERTS = """
 """
 
 
+DASHBOARDS = """
+## Dashboards
+
+[deploy/dashboards](../deploy/dashboards) has dashboards for Grafana. Load one by *Dashboards, New, Import*;
+or let Grafana read the folder: a file such as
+[provider.yaml](../deploy/observability/grafana/dashboards/provider.yaml) in `provisioning/dashboards` names
+it. The data source is chosen at the top, as are queues: no dashboard names one of its own. They take the
+scrape job `sluice`, and the maximum over replicas.
+
+They are made by `make docs` of the table in `tests/unit/docs/dashboards.py`. A test runs all their queries in
+a real Prometheus that scrapes a cell under load. What services say of themselves (commits, lag, take-overs)
+comes by OTLP: [operations](operations.md#logs-and-metrics).
+
+"""
+
+
 def _alerts() -> Iterator[str]:
     rules = yaml.safe_load((PAGE.parents[1] / "deploy/prometheus/alerts.yaml").read_text())
     for rule in (rule for group in rules["groups"] for rule in group["rules"]):
@@ -99,7 +117,12 @@ def page() -> str:
     gauges = ((PREFIX + name, of.labels, of.text, of.kueue) for name, of in GAUGES.items())
     bounds = ", ".join(map(str, WAIT_BOUNDS_S))
     lines = [HEAD, *_table(gauges), MIDDLE.format(bounds=bounds), *_table(_counted())]
-    return "\n".join([*lines, ALERTS.rstrip("\n"), *_alerts()]) + "\n"
+    return (
+        "\n".join(
+            [*lines, ALERTS.rstrip("\n"), *_alerts(), DASHBOARDS.rstrip("\n") + "\n", *dashboards.table()]
+        )
+        + "\n"
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A collector in this process: it takes traces by OTLP over HTTP, as Jaeger and Tempo do."""
+"""A collector in this process: it takes traces and metrics by OTLP over HTTP, as Jaeger and Tempo do."""
 
 import contextlib
 import gzip
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest,
     ExportTraceServiceResponse,
@@ -20,6 +21,19 @@ class Collector:
     status: int = 200
     requests: list[ExportTraceServiceRequest] = field(default_factory=list)
     paths: list[str] = field(default_factory=list)
+    measured: list[ExportMetricsServiceRequest] = field(default_factory=list)
+
+    def metrics(self) -> set[tuple[str, str]]:
+        """Return (service, metric) of all that was measured."""
+        return {
+            (attribute.value.string_value, metric.name)
+            for request in self.measured
+            for resource in request.resource_metrics
+            for attribute in resource.resource.attributes
+            if attribute.key == "service.name"
+            for scope in resource.scope_metrics
+            for metric in scope.metrics
+        }
 
     def spans(self) -> list[Span]:
         return [
@@ -45,7 +59,10 @@ def collector(status: int = 200) -> Iterator[Collector]:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             if self.headers.get("Content-Encoding") == "gzip":
                 body = gzip.decompress(body)
-            found.requests.append(ExportTraceServiceRequest.FromString(body))
+            if self.path == "/v1/metrics":
+                found.measured.append(ExportMetricsServiceRequest.FromString(body))
+            else:
+                found.requests.append(ExportTraceServiceRequest.FromString(body))
             found.paths.append(self.path)
             answer = ExportTraceServiceResponse().SerializeToString()
             self.send_response(found.status)

@@ -523,7 +523,7 @@ BOARDS: dict[str, Board] = {
                     "Messages",
                     "A second; services that stand still write none",
                     RATE,
-                    {most("rate(sluice_folded_upto[$__rate_interval])", "job"): "messages"},
+                    {most("rate(sluice_folded_upto{job='sluice'}[$__rate_interval])", "job"): "messages"},
                 ),
                 Panel(
                     "Last message",
@@ -535,7 +535,7 @@ BOARDS: dict[str, Board] = {
                     "Length",
                     "Sequence of the last message, of each replica: one that stays behind is slow",
                     COUNT,
-                    {"sluice_folded_upto": "{{instance}}"},
+                    {"sluice_folded_upto{job='sluice'}": "{{instance}}"},
                 ),
                 Panel(
                     "Refused",

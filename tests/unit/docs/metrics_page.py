@@ -70,7 +70,8 @@ DASHBOARDS = """
 or let Grafana read the folder: a file such as
 [provider.yaml](../deploy/observability/grafana/dashboards/provider.yaml) in `provisioning/dashboards` names
 it. The data source is chosen at the top, as are queues: no dashboard names one of its own. They take the
-scrape job `sluice`, and the maximum over replicas.
+scrape job `sluice`, and the maximum over replicas. `docker compose` starts a Grafana that has them:
+[deploy](deploy.md#prometheus-and-grafana).
 
 They are made by `make docs` of the table in `tests/unit/docs/dashboards.py`. A test runs all their queries in
 a real Prometheus that scrapes a cell under load. What services say of themselves (commits, lag, take-overs)

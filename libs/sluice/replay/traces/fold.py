@@ -97,6 +97,7 @@ class JobTraces:
                 queue=f"{record['namespace']}/{record['queueName']}",
                 seed=seed,
                 submitted_at=sent.at,
+                last_at=sent.at,
                 submitter=sent.submitter,
                 root=contexts.root(seed, sent.submitter),
             )
@@ -126,16 +127,16 @@ class JobTraces:
         self._tell(job, h)
         if h.type != "WorkloadFinished":
             return []
-        job.told.ended_at = h.at
         # A happening leaves out what is as the event's default.
         job.told.result = str(h.data.get("reason", Phase.SUCCEEDED))
         job.told.message = str(h.data.get("message", ""))
         return self._end(job.told.name, job)
 
     def _tell(self, job: _Job, h: Happening) -> None:
-        job.told.last_at = h.at
+        # Services date what they say by their own clocks; what follows in the log is not earlier.
+        job.told.last_at = at = max(job.told.last_at, h.at)
         if self._wanted in ("", job.told.name):
-            job.told.story.take(h)
+            job.told.story.take(h if at == h.at else replace(h, at=at))
 
     def _end(self, name: str, job: _Job) -> list[ReadableSpan]:
         del self._jobs[name]
@@ -147,7 +148,7 @@ class JobTraces:
     def _shaped(self, job: _Job, *, over: bool) -> Iterator[list[ReadableSpan]]:
         if self._wanted not in ("", job.told.name):
             return
-        end = job.told.ended_at or (job.told.last_at if over else self._until)
+        end = job.told.last_at if over else max(job.told.last_at, self._until)
         yield shape(job.told, end, over=over)
 
 

@@ -48,7 +48,6 @@ class Told:
     """(sequence of Preempted, workload of the preemptor) -> the preemptor's name and span."""
     cluster_queue: str = ""
     last_at: Micros = 0
-    ended_at: Micros = 0
     result: str = ""
     message: str = ""
 
@@ -78,8 +77,11 @@ class _Shape:
         for lane in lanes:
             if lane.kind == CHECK:
                 self._check(lane)
+        moves: dict[int, tuple[Span, list[Span]]] = {}
         for left, new in self._told.story.moves:
-            self._migration(left, new)
+            moves.setdefault(id(left), (left, []))[1].append(new)
+        for left, reserved in moves.values():
+            self._migration(left, reserved)
         return self._spans
 
     def _root(self, phases: Lane | None, *, over: bool) -> None:
@@ -162,23 +164,32 @@ class _Shape:
                 "sluice.check.state": after[0].state if answered and after is not None else "",
                 "sluice.check.message": after[0].detail if answered and after is not None else "",
             }
-            parent = self._reserved_in(group[0])
-            self._group("check", parent, lane, group, attributes, _changes(group, "sluice.message"))
+            parent, until = self._reserved_in(group[0])
+            events = _changes(group, "sluice.message")
+            self._group("check", parent, lane, group, attributes, events, until=until)
 
-    def _reserved_in(self, asked: Span) -> SpanContext:
-        """Return the attempt whose check this is: of those that last the one that began last."""
+    def _reserved_in(self, asked: Span) -> tuple[SpanContext, Micros]:
+        """Return the attempt whose check this is, of those that last the one that began last; and its end.
+
+        A question is withdrawn a moment after that.
+        """
         found = [
-            (spans[0].from_seq, context)
+            (spans[0].from_seq, context, self._ended(spans[-1].end))
             for context, spans in self._attempts.values()
             if spans[0].from_seq <= asked.from_seq
             and (not spans[-1].to_seq or asked.from_seq <= spans[-1].to_seq)
         ]
-        return max(found, key=lambda each: each[0])[1] if found else self._told.root
+        return max(found, key=lambda each: each[0])[1:] if found else (self._told.root, self._end)
 
-    def _migration(self, left: Span, new: Span) -> None:
+    def _migration(self, left: Span, reserved: Sequence[Span]) -> None:
+        """Add one from *left*; of several flavors that were reserved meanwhile to the first where it ran."""
         before, _ = self._attempts[left.lane, left.attempt]
+        found: list[tuple[Micros, Span]] = []
+        for new in reserved:
+            _, spans = self._attempts[new.lane, new.attempt]
+            found += [(span.begin, new) for span in spans if span.state == Phase.RUNNING]
+        runs, new = min(found, key=lambda each: each[0]) if found else (None, reserved[-1])
         after, spans = self._attempts[new.lane, new.attempt]
-        runs = next((span.begin for span in spans if span.state == Phase.RUNNING), None)
         self._add(
             "migration",
             contexts.below(self._told.root, self._told.seed, "migration", left.from_seq),
@@ -202,8 +213,9 @@ class _Shape:
         attributes: Attributes | None = None,
         events: Iterable[Event] = (),
         links: Sequence[Link] = (),
+        until: Micros | None = None,
     ) -> SpanContext:
-        """Add a span from the first to the last of *spans* of a lane."""
+        """Add a span from the first to the last of *spans* of a lane, to *until* at most."""
         first, last = spans[0], spans[-1]
         context = contexts.below(
             self._told.root,
@@ -220,7 +232,8 @@ class _Shape:
             own["sluice.workload"] = lane.name
         if last.end is None:
             own["sluice.unfinished"] = True
-        self._add(name, context, parent, first.begin, self._ended(last.end), own, list(events), links)
+        end = self._ended(last.end) if until is None else min(self._ended(last.end), until)
+        self._add(name, context, parent, first.begin, end, own, list(events), links)
         return context
 
     def _ended(self, end: Micros | None) -> Micros:

@@ -2,18 +2,19 @@
 
 import json
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
 from opentelemetry.trace import StatusCode
 
-from sluice.replay.history.causes import happenings
+from sluice.replay.history.causes import Happening, happenings
+from sluice.replay.source.source import FileSource
 from sluice.replay.traces.fold import traces
 from tests.support.checked_cell import CheckedCell, checked_cell
+from tests.unit.structure import ROOT
 
 from .story import a_full_life, approve, submit_traced
-
-ROOT = "process job.{namespace}.{name}"
 
 
 @pytest.fixture(scope="module")
@@ -106,9 +107,19 @@ def test_a_traceparent_that_is_none_refuses_no_job_and_begins_a_trace(broken: ob
     assert root.context.is_valid
 
 
-def test_spans_hang_together(life: CheckedCell) -> None:
-    """Each has an id of its own, its parent is in the trace, and it lies within its parent's time."""
-    for trace in _traces(life).values():
+LOGS = (ROOT / "tests/unit/replay/logs/takeovers.jsonl", ROOT / "examples/logs/incident.slog")
+
+
+@pytest.mark.parametrize("log", ["", *LOGS], ids=["a full life", *(path.name for path in LOGS)])
+def test_spans_hang_together(life: CheckedCell, log: Path | str) -> None:
+    """Each has an id of its own, its parent is in the trace, and it lies within its parent's time.
+
+    Also where services' clocks differ, as in the log of a cell whose leaders were killed.
+    """
+    entries = [entry for batch in FileSource(Path(log)).read() for entry in batch] if log else life.log
+    made: list[Any] = list(traces(happenings(entries), "main"))
+    assert made
+    for trace in made:
         ids = Counter(span.context.span_id for span in trace)
         assert max(ids.values()) == 1
         by_id = {span.context.span_id: span for span in trace}
@@ -173,3 +184,49 @@ def test_deciders_do_not_see_the_trace_context(life: CheckedCell) -> None:
             assert b"0af7651916cd43dd8448eb211c80319c" not in entry.payload
     [told] = [json.loads(e.payload) for e in life.log if b"traceparent" in e.payload]
     assert told["subject"] == "job.default.train"
+
+
+def test_a_check_that_is_withdrawn_ends_with_its_attempt() -> None:
+    """Who withdraws it is another service than who gave the quota back."""
+    cell = checked_cell("approval")
+    cell.submit("a").settle_all(1)
+    cell.message("a", "JobDeactivated", {}).settle_all(1)
+    cell.message("a", "JobDeleted", {}).settle_all(1)
+    trace = _traces(cell)["a"]
+    [attempt], [check] = _named(trace, "attempt"), _named(trace, "check")
+    assert check.parent == attempt.context
+    assert check.end_time == attempt.end_time
+    assert "sluice.check.state" not in check.attributes
+
+
+def test_a_job_that_leaves_for_one_of_several_flavors_migrates_once() -> None:
+    """Variants race for the next flavor while it stops: it went where it ran first."""
+
+    def told(seq: int, kind: str, workload: object, **data: Any) -> Happening:
+        return Happening(seq, "scheduler", seq * 1_000_000, 0, kind, {"workload": workload, **data})
+
+    def reserved(seq: int, flavor: str) -> Happening:
+        pods = [{"name": "main", "count": 1, "flavors": {"cpu": flavor}}]
+        return told(seq, "QuotaReserved", f"default/{flavor}", podSets=pods)
+
+    record = {"namespace": "default", "name": "w", "uid": "1", "createdAt": 1, "queueName": "q"}
+    variants = [
+        told(2, "VariantCreated", {"namespace": "default", "name": name, "parent": "default/w"})
+        for name in ("worst", "better", "best")
+    ]
+    found = [
+        told(1, "WorkloadCreated", record),
+        *variants,
+        reserved(3, "worst"),
+        told(4, "WorkloadPodsReady", "default/worst"),
+        told(5, "Evicted", "default/worst", reason="FlavorMigration"),
+        reserved(6, "better"),
+        reserved(7, "best"),
+        told(8, "QuotaReleased", "default/worst"),
+        told(9, "VariantPodsReady", "default/best"),
+        told(10, "WorkloadFinished", "default/w"),
+    ]
+    [trace] = list(traces(found, "main"))
+    [migration] = _named(trace, "migration")
+    assert migration.attributes["sluice.flavors.to"] == "best"
+    assert (migration.start_time, migration.end_time) == (5 * 10**9, 9 * 10**9)

@@ -23,7 +23,7 @@ from sluice.sdk import AsyncClient, Executor, ExecutorSettings, Outcome, Work
 from sluice.sdk.claims import Held
 
 from .config import Config
-from .errors import PlanError
+from .errors import ImageError, PlanError
 from .execution import Execution, Machine
 from .guardian import GRACE_MOST_S, KILLING_S
 from .isolation import inherited, not_isolated
@@ -131,6 +131,7 @@ class Agent:
                 stop_s=STOP_S,
             ),
             recover=self.recover,
+            accepts=can_run,
         )
         self._lock: IO[bytes] | None = None
 
@@ -227,6 +228,21 @@ class Agent:
     async def recover(self, held: Held) -> Outcome | None:
         """Return how an attempt of an earlier life ended; its processes have been ended by now."""
         return earlier_outcome(self.machine.directory(held.job, held.attempt), held.uid)
+
+
+def can_run(entry: DispatchEntry, data: msgspec.Raw) -> bool:
+    """Tell whether agents can run a job: not images without a command, which other executors may run.
+
+    What is wrong otherwise is said as the job's end.
+    """
+    try:
+        make_plan(decode_json(data), entry)
+    except ImageError:
+        log.info("left alone: an image and no command", job=entry.job)
+        return False
+    except (PlanError, InvalidError):
+        pass
+    return True
 
 
 def _tell_lease(guardian: asyncio.subprocess.Process, until: float) -> None:

@@ -15,7 +15,7 @@ from sluice.api.meta import Manifest
 from sluice.api.validation.job import sync_completions
 from sluice.protocol.dispatch import DispatchEntry, DispatchPodSet
 
-from .errors import PlanError
+from .errors import ImageError, PlanError
 from .policies import FailureRule, SuccessRule, failure_rules, success_rules
 from .secrets import SecretRef, no_secrets, secret_ref
 
@@ -119,7 +119,7 @@ def _batch_pods(
         raise PlanError(f"pod set {name}: there is no container")
     container = template.spec.containers[0]
     if not container.command:
-        raise PlanError(
+        raise (ImageError if container.image else PlanError)(
             f"pod set {name}: no command; agents run processes on the host and no container images, "
             "so the container needs a command"
         )

@@ -23,10 +23,10 @@ PYTORCH = TRAINING[0].replace("user-queue", "kinds")
 
 
 class Torch:
-    """An executor in a thread that runs PyTorchJobs only; each ends when it is told to."""
+    """An executor in a thread that runs jobs of one kind, PyTorchJobs if nothing else is said."""
 
-    def __init__(self, url: str) -> None:
-        self.url = url
+    def __init__(self, url: str, kind: str = "PyTorchJob") -> None:
+        self.url, self.kind = url, kind
         self.took: list[tuple[str, list[tuple[str, int]]]] = []
         self._up = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()))
@@ -42,7 +42,7 @@ class Torch:
 
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
-        settings = ExecutorSettings(heartbeat_s=0.3, ttl_s=1, kinds=("PyTorchJob",))
+        settings = ExecutorSettings(heartbeat_s=0.3, ttl_s=1, kinds=(self.kind,))
         async with AsyncClient(self.url) as client:
             self._executor = Executor(client, "torch", self._run, settings)
             self._up.set()
@@ -121,3 +121,31 @@ def test_what_has_no_effect_and_what_is_wrong_is_said_with_its_field(run: Sluice
     refused = run("submit", "-f", "-", stdin=PYTORCH.replace("replicas: 2", "replicas: two"))
     assert "spec.pytorchReplicaSpecs.Worker.replicas: Invalid value" in refused.err
     assert refused.code
+
+
+IMAGE = """
+apiVersion: batch/v1
+kind: Job
+metadata: {name: of-an-image, labels: {kueue.x-k8s.io/queue-name: images}}
+spec:
+  template:
+    spec:
+      restartPolicy: Never
+      containers: [{name: main, image: busybox, resources: {requests: {cpu: 1}}}]
+"""
+
+
+def test_an_image_without_a_command_is_left_to_who_runs_images(
+    cell: System, run: Sluice, agent: None
+) -> None:
+    """The agent would have to fail it; another executor of the same flavors runs it."""
+    assert agent is None
+    run("apply", "-f", "-", stdin=queue_yaml("images", cpu=2)).ok()
+    warned = run("submit", "-f", "-", stdin=IMAGE).ok()
+    assert "spec.template.spec.containers[0] has an image and no command" in warned.err
+    wait_until(lambda: phase(run, "of-an-image") == "Admitted")
+    run("submit", "-q", "images", "--name", "beside", "--wait", "--", "true").ok()
+    assert phase(run, "of-an-image") == "Admitted"
+    with Torch(cell.url, "Job") as other:
+        wait_until(lambda: phase(run, "of-an-image") == "Succeeded")
+        assert other.took == [("Job", [("main", 1)])]

@@ -71,6 +71,10 @@ class World:
     beats: Bucket[Heartbeat] = field(init=False)
     processes: dict[str, Process] = field(default_factory=dict)
     lives: int = 0
+    judges: bool = False
+    """Whether executors look at manifests before they claim."""
+    images: set[JobKey] = field(default_factory=set)
+    """Jobs that none of those can run."""
     started: list[tuple[JobKey, str, int, str]] = field(default_factory=list)
     """(job, uid, attempt, instance) in the order of starts."""
     double: list[str] = field(default_factory=list)
@@ -87,7 +91,7 @@ class World:
     def start(self, name: str, settings: ExecutorSettings = SETTINGS) -> Process:
         """Start a process of the executor *name*; one that was there is killed."""
         self.lives += 1
-        machine = Machine(Identity(name=name, instance=f"{name}{self.lives}"), settings)
+        machine = Machine(Identity(name=name, instance=f"{name}{self.lives}"), settings, judges=self.judges)
         process = self.processes[name] = Process(machine)
         self.do(process, machine.begin(self.now))
         return process
@@ -237,6 +241,8 @@ class World:
                 before = message_id in self.ids
                 seq = self.say(job, data, message_id, after)
                 return act.Stored(seq, before) if seq else act.Refused()
+            case act.Judge(entry):
+                return act.Judged(fit=entry.job not in self.images)
             case act.Recover(held):
                 self.recovered.append(held)
                 return act.Recovered(None)

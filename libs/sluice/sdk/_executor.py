@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+import msgspec
 import structlog
 
 from sluice.events.base import JobKey
@@ -42,6 +43,8 @@ from .execution.actions import (
     Ended,
     Follow,
     HurryWork,
+    Judge,
+    Judged,
     Leased,
     Recover,
     Recovered,
@@ -84,6 +87,8 @@ class Executor:
     run: Run
     settings: ExecutorSettings = field(default_factory=ExecutorSettings)
     recover: Recovery | None = None
+    accepts: Callable[[DispatchEntry, msgspec.Raw], bool] | None = None
+    """Asked, before a job is claimed, whether its manifest can be run here; if not, it is left to others."""
     on_lease: Callable[[float], None] | None = None
     """Of who has a lease: called as often as it is renewed, with its end (`time.monotonic`), for whoever ends
     what runs should this process not come to do it."""
@@ -91,7 +96,7 @@ class Executor:
     def __post_init__(self) -> None:
         self.instance = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
         who = Identity(name=self.name, instance=self.instance, host=socket.gethostname(), pid=os.getpid())
-        self._machine = Machine(who, self.settings)
+        self._machine = Machine(who, self.settings, judges=self.accepts is not None)
         self._questions = Questions(self.client, self.name, self.settings.namespaces)
         self._serving = self._stop_asked = False
         self._ended: asyncio.Future[Ended] | None = None
@@ -189,6 +194,8 @@ class Executor:
         if isinstance(request, Recover):
             outcome = await self.recover(request.held) if self.recover is not None else None
             answer: object = Recovered(outcome)
+        elif isinstance(request, Judge):
+            answer = await self._judge(request.entry)
         else:
             try:
                 answer = await self._questions.ask(request)
@@ -199,6 +206,20 @@ class Executor:
                 log.exception("not asked", request=type(request).__name__)
                 answer = Unanswered(type(error).__name__)
         self._do(self._machine.answer(ask.number, answer, time.monotonic()))  # type: ignore[arg-type]
+
+    async def _judge(self, entry: DispatchEntry) -> Judged | Unanswered:
+        """Ask `accepts`; what it cannot say of is taken, and its `run` says what is wrong."""
+        try:
+            manifest = await self.client.manifest(entry.manifest_seq, entry.job)
+        except Unavailable as error:
+            return Unanswered(str(error) or type(error).__name__)
+        except LookupError:
+            return Judged(fit=True)
+        try:
+            return Judged(fit=self.accepts is None or self.accepts(entry, manifest))
+        except Exception:
+            log.exception("accepts failed", job=entry.job)
+            return Judged(fit=True)
 
     async def _follow(self) -> None:
         """Tell what is wanted, and what changes about that."""

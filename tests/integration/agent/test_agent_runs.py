@@ -105,10 +105,12 @@ async def test_own_kind_with_several_pod_sets(cluster: Cluster) -> None:
 
 
 async def test_commands_that_cannot_run(cluster: Cluster) -> None:
-    """No command, an unknown one, a foreign kind: each fails its job with a clear message."""
+    """No command, and no image that others might run, or an unknown one: the job fails and says why."""
     cluster.agent()
     job = shell("no-command", "")
-    del job["spec"]["template"]["spec"]["containers"][0]["command"]
+    container = job["spec"]["template"]["spec"]["containers"][0]
+    del container["command"]
+    container.pop("image", None)
     await cluster.client.submit(job)
     with pytest.raises(JobFailedError, match="the container needs a command"):
         await cluster.client.wait("no-command", timeout_s=PATIENCE_S)

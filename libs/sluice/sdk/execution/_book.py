@@ -134,6 +134,8 @@ class Book:
     """Jobs to be started as soon as there is room, in the order in which they came."""
     foreign: dict[JobKey, DispatchEntry] = field(default_factory=dict)
     """Wanted, but another executor's."""
+    unfit: dict[JobKey, tuple[str, int]] = field(default_factory=dict)
+    """Jobs that cannot be run here -> uid, and the manifest that says so."""
     used: int = 0
     """Pods of all attempts."""
     ending: str = ""
@@ -148,6 +150,8 @@ class Book:
         flavors, kinds = self.settings.flavors, self.settings.kinds
         if kinds and entry.kind and entry.kind not in kinds:
             return False
+        if self.unfit and self.unfit.get(entry.job) == manifest_of(entry):
+            return False
         return not flavors or all(
             flavor in flavors for pods in entry.pod_sets for flavor in pods.flavors.values()
         )
@@ -156,6 +160,11 @@ class Book:
 def same(one: DispatchEntry, other: DispatchEntry) -> bool:
     """Tell whether both are about the same attempt of the same job."""
     return one.uid == other.uid and one.attempt == other.attempt
+
+
+def manifest_of(entry: DispatchEntry) -> tuple[str, int]:
+    """Return what is the same as long as the job goes by the same manifest."""
+    return entry.uid, entry.manifest_seq
 
 
 def counts(entry: DispatchEntry) -> dict[str, int]:

@@ -16,14 +16,16 @@ from sluice.protocol.dispatch import DispatchEntry
 
 from ._attempts import Attempts
 from ._beating import Heart
-from ._book import Attempt, Book, ExecutorSettings, Identity, pods_of, same
+from ._book import Attempt, Book, ExecutorSettings, Identity, manifest_of, pods_of, same
 from ._desk import Desk
 from ._lease import Lease
 from ._outcome import Outcome
 from ._reports import Reports
 from ._settling import Settling
 from ._watching import Watch
-from .actions import Action, Answer, Ended, Follow, RemoveHeartbeat, Reported
+from .actions import Action, Answer, Ended, Follow, Judge, Judged, RemoveHeartbeat, Reported
+
+JUDGE_AGAIN_S = 0.2
 
 log = structlog.get_logger("sluice.sdk.executor")
 
@@ -31,7 +33,7 @@ log = structlog.get_logger("sluice.sdk.executor")
 class Machine:
     """One process of an executor, from `begin` to the action `Ended`."""
 
-    def __init__(self, who: Identity, settings: ExecutorSettings) -> None:
+    def __init__(self, who: Identity, settings: ExecutorSettings, *, judges: bool = False) -> None:
         self._desk = Desk()
         self.book = Book(who, settings)
         self._reports = Reports(self._desk, self.book)
@@ -46,6 +48,9 @@ class Machine:
         )
         self._begun = self._retiring = False
         self._duplicate = ""
+        self._judges = judges
+        self._fit: dict[JobKey, tuple[str, int]] = {}
+        """Jobs that can be run here, and the manifests that were judged."""
         self._filling: deque[JobKey] | None = None
         self._room = False
         """Something may fit now that did not before."""
@@ -180,6 +185,8 @@ class Machine:
             self.book.wanted[job] = entry
         else:
             self.book.wanted.pop(job, None)
+            self.book.unfit.pop(job, None)
+            self._fit.pop(job, None)
         self._consider(job)
 
     def _consider(self, job: JobKey) -> None:
@@ -261,4 +268,17 @@ class Machine:
 
     def _start_waiting(self, job: JobKey, entry: DispatchEntry) -> None:
         del self.book.waiting[job]
-        self._attempts.start(entry)
+        if self._judges and self._fit.get(job) != manifest_of(entry):
+            self._desk.ask(Judge(entry), partial(self._judged, entry))
+        else:
+            self._attempts.start(entry)
+
+    def _judged(self, entry: DispatchEntry, answer: Answer) -> None:
+        """Go on with a job that can be run here, if it is wanted still; leave alone one that cannot."""
+        job = entry.job
+        if not isinstance(answer, Judged):
+            self._desk.later(JUDGE_AGAIN_S, partial(self._consider, job))
+            return
+        if job in self.book.wanted:
+            (self._fit if answer.fit else self.book.unfit)[job] = manifest_of(entry)
+            self._consider(job)

@@ -95,6 +95,12 @@ class Recover(_Struct, frozen=True):
     held: Held
 
 
+class Judge(_Struct, frozen=True):
+    """Can what the manifest asks for be run here? Answer: `Judged` or `Unanswered`."""
+
+    entry: DispatchEntry
+
+
 Request = (
     GetEntry
     | GetClaim
@@ -107,6 +113,7 @@ Request = (
     | ReadJob
     | Publish
     | Recover
+    | Judge
 )
 
 
@@ -193,6 +200,12 @@ class Recovered(_Struct, frozen=True):
     """How the attempt had ended, if it had."""
 
 
+class Judged(_Struct, frozen=True):
+    """Whether it can; what cannot is left alone."""
+
+    fit: bool
+
+
 Answer = (
     Stored
     | Refused
@@ -205,6 +218,7 @@ Answer = (
     | Present
     | JobRead
     | Recovered
+    | Judged
 )
 
 

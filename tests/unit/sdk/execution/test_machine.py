@@ -367,7 +367,7 @@ def test_no_attempt_runs_twice_whatever_is_lost(seed: int) -> None:
     """Three executors; claims, heartbeats and answers get lost, processes crash: each attempt runs once, each
     job runs in one place at a time, and in the end every job has finished."""
     random = Random(seed)
-    world = World(random, unanswered=random.choice([0.0, 0.05, 0.3]))
+    world = World(random, unanswered=random.choice([0.0, 0.05, 0.3]), judges=seed % 2 == 0)
     names = ["x", "y", "z"]
     for name in names:
         world.start(name, ExecutorSettings(capacity=random.choice([0, 2])))
@@ -459,3 +459,36 @@ def test_a_stop_is_answered_whatever_the_kind() -> None:
     world.tell(msgspec.structs.replace(entry_of("a", seq, stop=True), kind="PyTorchJob"))
     world.settle(1)
     assert reports(world) == ["JobStopped"]
+
+
+def test_what_cannot_be_run_here_is_never_claimed() -> None:
+    """Until its manifest is another one; what can be run is run, however many questions are not answered."""
+    world = World(Random(3), unanswered=0.3, judges=True)
+    world.images.add(JOB)
+    world.start("x")
+    world.submit("a")
+    world.submit("b")
+    world.settle(30)
+    assert (world.running("a"), world.running("b")) == ([], ["x"])
+    assert claim_of(world) is None
+    world.images.clear()
+    world.tell(msgspec.structs.replace(world.dispatch[JOB], manifest_seq=world.say(JOB, None)))
+    world.settle(30)
+    assert world.running("a") == ["x"]
+    assert not world.double
+
+
+def test_looking_at_manifests_makes_no_more_room() -> None:
+    """Many are looked at before the first is claimed, and no more are run than there is room for."""
+    world = World(Random(1), judges=True)
+    world.start("x", dataclasses.replace(SETTINGS, capacity=2))
+    world.settle(1)
+    for name in "abcde":
+        world.submit(name)
+    world.settle(5)
+    assert sum(len(world.running(name)) for name in "abcde") == 2
+    (first, second) = [name for name in "abcde" if world.running(name)]
+    world.finish(first)
+    world.finish(second)
+    world.settle(5)
+    assert sum(len(world.running(name)) for name in "abcde") == 2

@@ -2,11 +2,13 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from sluice.api.decode import decode_object
 from sluice.events.base import JobKey, WorkloadKey
 from sluice.protocol.dispatch import DispatchEntry, DispatchPodSet
+from sluice.services.agent.agent import can_run
 from sluice.services.agent.config import load
 from sluice.services.agent.errors import PlanError
 from sluice.services.agent.isolation import inherited
@@ -173,3 +175,22 @@ def test_configuration() -> None:
     assert (config.flavor_names, config.work_dir) == (("spot", "fast"), "/data/agent")
     with pytest.raises(Exception, match="AGENT_FLAVOURS"):
         load({"AGENT_FLAVOURS": "spot"}, "/data")
+
+
+def test_images_alone_are_left_to_others() -> None:
+    """What else an agent cannot do is said as the job's end, so that its owner hears of it."""
+    job = manifest()
+    container = job["spec"]["template"]["spec"]["containers"][0]
+    assert can_run(entry(), raw(job))
+    container.pop("command", None)
+    container["image"] = "busybox"
+    assert not can_run(entry(), raw(job))
+    container["command"] = ["true"]
+    assert can_run(entry(), raw(job))
+    container["envFrom"] = [{"configMapRef": {"name": "a"}}]
+    assert can_run(entry(), raw(job))
+    assert can_run(entry(), msgspec.Raw(b"{"))
+
+
+def raw(job: dict[str, Any]) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.json.encode(job))

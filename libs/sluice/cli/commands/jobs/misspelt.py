@@ -4,7 +4,9 @@ from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from typing import Any, Final
 
-from sluice.api import labels
+from sluice.api import batch_v1, jobset, labels
+from sluice.api.core_v1 import PodSpec
+from sluice.api.meta import Manifest
 
 _KNOWN: Final = {
     value
@@ -79,6 +81,22 @@ def misspelt(keys: Iterable[str]) -> Iterator[tuple[str, str]]:
         near = get_close_matches(key.removeprefix(labels.PREFIX).lower(), list(suffixes), n=1, cutoff=0.8)
         if near:
             yield key, suffixes[near[0]]
+
+
+def images_alone(manifest: Manifest) -> Iterator[str]:
+    """Yield the path of the first container of each pod that agents cannot run: an image and no command."""
+    pods: list[tuple[str, PodSpec]] = []
+    match manifest:
+        case batch_v1.Job(spec=spec):
+            pods = [("spec", spec.template.spec)]
+        case jobset.JobSet(spec=spec):
+            pods = [
+                (f"spec.replicatedJobs[{i}].template.spec", part.template.spec.template.spec)
+                for i, part in enumerate(spec.replicated_jobs)
+            ]
+    for path, pod in pods:
+        if pod.containers and pod.containers[0].image and not pod.containers[0].command:
+            yield f"{path}.template.spec.containers[0]"
 
 
 def without_effect(written: Any, path: str = "") -> Iterator[tuple[str, str]]:

@@ -27,7 +27,7 @@ from sluice.protocol.query import ListRequest
 from sluice.replay.source.suggest import did_you_mean
 
 from .logs import printed
-from .misspelt import misspelt, without_effect
+from .misspelt import images_alone, misspelt, without_effect
 from .pod_logs import JobLogs, agents_directory
 from .wait import follow_jobs
 
@@ -305,6 +305,10 @@ def _warn_of_misspelt(sources: Sequence[ManifestFile]) -> None:
                 said[f'{source.place}: metadata.{what}[{key}] means nothing. Did you mean "{meant}"?'] = None
         for text in warnings(source.manifest):
             said[f"{source.place}: {text}."] = None
+        for path in images_alone(source.manifest):
+            said[
+                f"{source.place}: {path} has an image and no command: agents leave it to other executors."
+            ] = None
         for path, why in without_effect(source.written):
             said[f"{source.place}: {path} has no effect: {why}."] = None
     for text in said:

@@ -11,6 +11,7 @@ import msgspec
 from . import _walk
 from .custom import may_be_custom
 from .errors import UNREADABLE, FieldError, InvalidError, not_supported, required, type_invalid, unreadable
+from .mapped import MappedJob
 from .meta import Manifest
 from .scheme import BY_GVK, Kind, custom_kind
 from .spelling import as_written
@@ -39,8 +40,11 @@ class _TypeMeta(msgspec.Struct, rename="camel"):
 
 _type_meta = msgspec.json.Decoder(_TypeMeta)
 _decoders: dict[tuple[str, str], msgspec.json.Decoder[Manifest]] = {
-    key: msgspec.json.Decoder(kind.type) for key, kind in BY_GVK.items() if kind.prepare is None
+    key: msgspec.json.Decoder(kind.type)
+    for key, kind in BY_GVK.items()
+    if kind.prepare is None and kind.type is not MappedJob
 }
+"""Not of kinds that keep their spec as it was written: how deep that is has to be looked at."""
 
 
 def decode_json(data: bytes | bytearray | memoryview | msgspec.Raw | str) -> Manifest:

@@ -11,6 +11,8 @@ from sluice.api.meta import Manifest, ObjectMeta
 from .job import MappedJob
 from .table import POD, POD_GROUP
 
+LONGEST = 10
+"""Digits of a number of pods."""
 _OF_A_GROUP = (
     labels.POD_GROUP_NAME,
     labels.POD_GROUP_TOTAL_COUNT,
@@ -55,7 +57,7 @@ def _group(key: tuple[str, str], pods: Sequence[MappedJob]) -> MappedJob:
     spec: dict[str, Any] = {"pods": [_pod(pod) for pod in pods]}
     total = notes.get(labels.POD_GROUP_TOTAL_COUNT)
     if total is not None:
-        spec["totalCount"] = int(total) if total.isdecimal() else total
+        spec["totalCount"] = int(total) if total.isdecimal() and len(total) < LONGEST else total
     if notes.get(labels.POD_GROUP_FAST_ADMISSION) == "true":
         spec["fastAdmission"] = True
     metadata = ObjectMeta(name=name, namespace=namespace, labels=_less(marks), annotations=_less(notes))

@@ -45,6 +45,18 @@ class _Conf:
             return self.own[word], f"spec.{self.name}.{word}"
         return self.conf.get(key), f"spec.sparkConf[{key}]"
 
+    def mapping(self, value: Any, place: str) -> dict[str, Any]:
+        if value is None or isinstance(value, dict):
+            return value or {}
+        self.errors.append(type_invalid(place, plain(value), "expected mapping"))
+        return {}
+
+    def items(self, value: Any, place: str) -> list[Any]:
+        if value is None or isinstance(value, list):
+            return value or []
+        self.errors.append(type_invalid(place, plain(value), "expected list"))
+        return []
+
     def mib(self, word: str, key: str, unit: int = _MIB) -> int | None:
         text, place = self.typed(word, key)
         return None if text is None else self.memory(text, place, unit)
@@ -84,38 +96,49 @@ def _instances(spec: dict[str, Any], errors: list[FieldError]) -> int:
 
 
 def _template(role: _Conf) -> Any:
-    own = role.own
-    given = own.get("template")
-    given = given if isinstance(given, dict) else {}
-    pod = dict(given.get("spec") or {})
-    spark = f"spark-kubernetes-{role.name}"
-    containers = [dict(one) for one in pod.get("containers") or () if isinstance(one, dict)] or [
-        {"name": spark}
-    ]
-    at = next((i for i, one in enumerate(containers) if one.get("name") == spark), 0)
-    containers[at] = {**containers[at], "resources": _resources(role, containers[at].get("resources"))}
-    metadata = dict(given.get("metadata") or {})
+    own, at = role.own, f"spec.{role.name}"
+    given = role.mapping(own.get("template"), f"{at}.template")
+    metadata = dict(role.mapping(given.get("metadata"), f"{at}.template.metadata"))
     for word in ("labels", "annotations"):
-        if own.get(word):
-            metadata[word] = {**(metadata.get(word) or {}), **own[word]}
-    pod["containers"] = [*containers, *(own.get("sidecars") or ())]
-    pod["initContainers"] = [*(pod.get("initContainers") or ()), *(own.get("initContainers") or ())]
-    selector = own.get("nodeSelector") or role.spec.get("nodeSelector")
-    pod["nodeSelector"] = {**(pod.get("nodeSelector") or {}), **(selector or {})}
-    pod["tolerations"] = [*(pod.get("tolerations") or ()), *(own.get("tolerations") or ())]
-    if own.get("affinity"):
+        if own.get(word) is not None:
+            inner = role.mapping(metadata.get(word), f"{at}.template.metadata.{word}")
+            metadata[word] = {**inner, **role.mapping(own[word], f"{at}.{word}")}
+    return {"metadata": metadata, "spec": _pod(role, given.get("spec"), f"{at}.template.spec")}
+
+
+def _pod(role: _Conf, given: Any, place: str) -> dict[str, Any]:
+    own, at = role.own, f"spec.{role.name}"
+    pod = dict(role.mapping(given, place))
+    name = f"spark-kubernetes-{role.name}"
+    containers = [
+        dict(role.mapping(one, f"{place}.containers[{i}]"))
+        for i, one in enumerate(role.items(pod.get("containers"), f"{place}.containers"))
+    ] or [{"name": name}]
+    main = next((i for i, one in enumerate(containers) if one.get("name") == name), 0)
+    resources = role.mapping(containers[main].get("resources"), f"{place}.containers[{main}].resources")
+    containers[main]["resources"] = _resources(role, resources, f"{place}.containers[{main}].resources")
+    pod["containers"] = [*containers, *role.items(own.get("sidecars"), f"{at}.sidecars")]
+    for word in ("initContainers", "tolerations"):
+        inner = role.items(pod.get(word), f"{place}.{word}")
+        pod[word] = [*inner, *role.items(own.get(word), f"{at}.{word}")]
+    selector = role.mapping(own.get("nodeSelector"), f"{at}.nodeSelector")
+    if not selector:
+        selector = role.mapping(role.spec.get("nodeSelector"), "spec.nodeSelector")
+    pod["nodeSelector"] = {**role.mapping(pod.get("nodeSelector"), f"{place}.nodeSelector"), **selector}
+    if own.get("affinity") is not None:
         pod["affinity"] = own["affinity"]
-    return {"metadata": metadata, "spec": pod}
+    return pod
 
 
-def _resources(role: _Conf, given: Any) -> Any:
-    given = given if isinstance(given, dict) else {}
-    requests = {**(given.get("requests") or {}), "cpu": _cpu(role), "memory": f"{_memory_mib(role)}Mi"}
-    found: dict[str, Any] = {**given, "requests": requests}
-    gpu = role.own.get("gpu")
-    if isinstance(gpu, dict) and gpu.get("name") and gpu.get("quantity"):
-        found["limits"] = {**(given.get("limits") or {}), gpu["name"]: gpu["quantity"]}
-    return found
+def _resources(role: _Conf, given: dict[str, Any], place: str) -> dict[str, Any]:
+    requests = dict(role.mapping(given.get("requests"), f"{place}.requests"))
+    requests |= {"cpu": _cpu(role), "memory": f"{_memory_mib(role)}Mi"}
+    limits = dict(role.mapping(given.get("limits"), f"{place}.limits"))
+    gpu = role.mapping(role.own.get("gpu"), f"spec.{role.name}.gpu")
+    name, quantity = gpu.get("name"), gpu.get("quantity")
+    if isinstance(name, str) and name and quantity:
+        limits[name] = quantity
+    return {**given, "requests": requests, "limits": limits}
 
 
 def _cpu(role: _Conf) -> Any:

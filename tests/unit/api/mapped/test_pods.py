@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.api.decode import decode_object
+from sluice.api.decode import DecodeError, decode_json, decode_object
 from sluice.api.errors import FieldError
 from sluice.api.mapped import MAPPED, MappedJob, with_groups
 from sluice.api.mapped.pods import read
@@ -264,3 +264,87 @@ def test_no_kind_can_be_elastic() -> None:
     notes = {"kueue.x-k8s.io/elastic-job": "true"}
     job = made("StatefulSet", {"template": template()}, annotations=notes)
     assert wrong(job)[0].startswith("metadata.annotations[kueue.x-k8s.io/elastic-job]: Forbidden")
+
+
+WORDS = """
+spec template metadata containers initContainers replicas size numOfHosts groupName labels driver executor
+sparkConf memory memoryOverheadFactor cores coreRequest instances gpu name quantity sidecars nodeSelector
+tolerations affinity annotations requests limits resources components podSets path apiVersion kind pods
+totalCount fastAdmission trainer runPolicy resourcesPerNode numNodes pytorchReplicaSpecs Master Worker
+headGroupSpec suspend rayClusterConfig workerGroupSpecs leaderWorkerTemplate leaderTemplate workerTemplate
+ttlSecondsAfterFinished admissionConstraints dynamicAllocation enabled
+"""
+NAMES = sorted(WORDS.split())
+LEAVES = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.sampled_from(
+        ["", "1g", "2", "x", "template.spec", "template", "v1", "Pod", "batch/v1", "Job", "9" * 400]
+    )
+)
+ANY = st.recursive(
+    LEAVES,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(NAMES), inner, max_size=4),
+    max_leaves=25,
+)
+
+
+@given(st.sampled_from(sorted(MAPPED)), st.dictionaries(st.sampled_from(NAMES), ANY, max_size=4), ANY)
+def test_whatever_is_written_is_read_or_refused(
+    key: tuple[str, str], spec: dict[str, Any], role: Any
+) -> None:
+    """No spec stops whoever reads it: it is refused, or what it asks for can be computed."""
+    for name in ("driver", "executor", "components", "pods", "trainer"):
+        if spec.get(name) is None:
+            spec[name] = role
+    job = MappedJob(api_version=key[0], kind=key[1], spec=spec)
+    warnings(job)
+    fields = [error.field for error in validate(job)]
+    if all(field.startswith("metadata") for field in fields):
+        job_request(job)
+
+
+@pytest.mark.parametrize("value", [5, "x", True, [5], [[]], {"a": 5}, {}, [], None, 1.5])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "template",
+        "sidecars",
+        "initContainers",
+        "nodeSelector",
+        "tolerations",
+        "labels",
+        "gpu",
+        "cores",
+        "memory",
+    ],
+)
+def test_parts_of_a_spark_application_may_be_anything(name: str, value: Any) -> None:
+    """Also parts of its template: what has no shape is refused, by the field that it is in."""
+    for driver in (
+        {name: value},
+        {"template": {"spec": {name: value, "containers": value}, "metadata": value}},
+        {"template": {"spec": value}},
+        {"template": {"spec": {"containers": [{"resources": value}, value]}, "metadata": {name: value}}},
+        {
+            "template": {"spec": {"containers": [{"resources": {"requests": value, "limits": value}}]}},
+            "gpu": {"name": "g", "quantity": value},
+        },
+    ):
+        job = made("SparkApplication", {"driver": driver, "sparkConf": value, "memoryOverheadFactor": value})
+        if not wrong(job):
+            job_request(job)
+
+
+@pytest.mark.parametrize("depth", [100, 400, 900])
+def test_what_is_nested_too_deep_is_refused(depth: int) -> None:
+    """Before anybody recurses into it, also from JSON."""
+    inner = "[" * depth + "]" * depth
+    text = (
+        '{"apiVersion":"apps/v1","kind":"Deployment","spec":{"template":{"spec":{"volumes":' + inner + "}}}}"
+    )
+    with pytest.raises(DecodeError) as found:
+        decode_json(text)
+    assert "nested" in str(found.value) or "not JSON" in str(found.value)

@@ -31,7 +31,7 @@ class VariantController:
 
     writer: ClassVar[str] = "variants"
     reads: ClassVar[frozenset[str]] = frozenset({"config", "slices", "scheduler", "checks"})
-    state_version: ClassVar[int] = 11
+    state_version: ClassVar[int] = 12
 
     initial = staticmethod(State)
 

@@ -142,9 +142,17 @@ def _reserved(state: State, event: scheduler.QuotaReserved, seq: int, _at: Micro
     if not within(variant.assignment, variant.record.allowed_flavors):
         state.altered(family)
     variant.evaluated, variant.blocked, variant.backs_off = True, False, False
+    variant.promised = event.preemptions_pending
     variant.evicted = variant.stopped = variant.ready = False
     variant.reclaimed = {}
     state.touch(family, seq)
+
+
+def _issued(state: State, event: scheduler.PendingPreemptionsIssued, seq: int, _at: Micros) -> None:
+    found = _find(state, event.workload)
+    if found is not None:
+        found[1].promised = False
+        state.touch(found[0], seq)
 
 
 def _backs_off(state: State, event: scheduler.RequeueBackoffStarted, seq: int, _at: Micros) -> None:
@@ -219,6 +227,7 @@ def _released(state: State, event: scheduler.QuotaReleased, seq: int, _at: Micro
         return
     family, variant = found
     variant.assignment = variant.admitted_at = None
+    variant.promised = False
     variant.evicted = variant.stopped = variant.ready = False
     variant.updates, variant.reclaimed = None, {}
     state.touch(family, seq)
@@ -465,6 +474,7 @@ HANDLERS: dict[type[Event], Callable[[State, Any, int, Micros], None]] = {
     variants.ParentUnmarked: _marked,
     variants.PreemptionGateClosed: _gate,
     variants.PreemptionGateOpened: _gate,
+    scheduler.PendingPreemptionsIssued: _issued,
     scheduler.PreemptionIssued: _verdict,
     scheduler.QuotaReleased: _released,
     scheduler.RequeueBackoffStarted: _backs_off,

@@ -20,8 +20,8 @@ def gates(family: Family, at: Micros, timeout: Micros) -> list[Event]:
             return [_close(family, holder)]
         if at < holder.gate_at + timeout:
             return []
-        if holder.assignment is not None and _next_gate(family) is None:
-            return []  # it has preempted and got its quota; its checks decide, and nobody else needs the turn
+        if _keeps_its_turn(family, holder):
+            return []
         events.append(_close(family, holder, spent=True))
         if first_candidate(_without_turn(family)) is None and _leaves_it_to(family, holder, unspent=True):
             return events  # before the next round those are looked at that need nobody to go
@@ -55,6 +55,18 @@ def _close(family: Family, variant: Variant, *, spent: bool = False) -> Preempti
 
 def _gate_holder(family: Family) -> Variant | None:
     return next((variant for variant in family.variants.values() if variant.gate_at is not None), None)
+
+
+def _keeps_its_turn(family: Family, holder: Variant) -> bool:
+    """May the gate stay open, though its time is over?
+
+    It does when nobody else needs the turn. With quota that is only promised, it does when the others have
+    had theirs: a gate that closes takes the promise back, and variants whose checks take longer than a turn
+    would be asked for one after the other, without end (AC6).
+    """
+    if holder.assignment is None:
+        return False
+    return _next_gate(family) is None or (holder.promised and first_candidate(_without_turn(family)) is None)
 
 
 def _leaves_it_to(family: Family, holder: Variant, *, unspent: bool = False) -> bool:
@@ -122,6 +134,8 @@ def gate_deadline(family: Family, timeout: Micros) -> Micros | None:
     if holder is None:
         due = _next_round(family, timeout) if candidate is not None and candidate.spent else 0
         return due or None
+    if _keeps_its_turn(family, holder):
+        return None
     if holder.gate_at is not None and (candidate is not None or _leaves_it_to(family, holder)):
         return holder.gate_at + timeout
     return None

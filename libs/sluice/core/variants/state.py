@@ -67,6 +67,8 @@ class Variant:
     """Since when its gate is open."""
     spent: bool = False
     """It has had its turn at preempting."""
+    promised: bool = False
+    """Its quota is reserved beside that of others, who are to go when its checks allow it (AC6)."""
     backs_off: bool = False
     """It is not queued before a time that a check, or its pods, have set (AC3, SC7)."""
     rejected: bool = False

@@ -262,6 +262,39 @@ def test_nobody_waits_for_the_turn_of_a_variant_that_backs_off(mode: str) -> Non
     world.verify()
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_checks_that_take_longer_than_a_turn_are_waited_for(mode: str) -> None:
+    """Each variant has its turn once; then the one that is asked for is so until its checks have answered."""
+    check = kueue_object(
+        "AdmissionCheck",
+        "slow",
+        {"controllerName": "sluice.dev/external", "preemptionPolicy": "AfterCheckPassedOrOnDemand"},
+    )
+    queue = cluster_queue(
+        {"res": 1, "od": 1},
+        {"migration": {"mode": mode}},
+        preemption=PREEMPTS,
+        admissionChecksStrategy={"admissionChecks": [{"name": "slow"}]},
+    )
+    world = cell(queue, HIGH, check)
+    for name, flavor in (("one", "res"), ("two", "od")):
+        low = job(name)
+        low["metadata"]["annotations"] = {ALLOWED_RESOURCE_FLAVORS: flavor}
+        world.message(f"job.default.{name}", "JobSubmitted", low).settle_all()
+        world.checks_say(world.variants(name)[flavor].key, "Ready").settle_all()
+    world.submit("urgent", priority_class="high").settle()
+    world.run_until(3600)
+    turns = [event.workload for event in world.events(PreemptionGateOpened)]
+    variants = world.variants("urgent")
+    assert turns == [variants["res"].key, variants["od"].key]
+    assert [variants[name].assignment is not None for name in ("res", "od")] == [False, True]
+    world.checks_say(variants["od"].key, "Ready")
+    world.settle_all()
+    assert world.flavor_of("urgent") == "od"
+    world.check()
+    world.verify()
+
+
 def test_who_waits_for_victims_no_more_has_another_turn() -> None:
     """When all have had theirs, also where the last variant can have nothing; and no earlier."""
     queue = cluster_queue({"res": 2, "od": 2, "spot": 1}, preemption=PREEMPTS)

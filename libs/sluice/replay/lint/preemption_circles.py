@@ -12,7 +12,10 @@ from sluice.events.config import ObjectApplied, ObjectDeleted
 from .observer import Observer, hears
 
 MOST = 8
-"""So often at most one preempts another with no input in between, however often it loses its place."""
+"""So often at most one preempts another with no input in between, however often it loses its place.
+
+That a check sends it back is an input: it asks for its place again when it has been told to.
+"""
 
 
 class CircleObserver(Observer):
@@ -55,6 +58,13 @@ class CircleObserver(Observer):
             self._times.clear()
             self._vain.clear()
             self._by.clear()
+
+    @hears
+    def _sent_back(self, state: SchedulerState, event: checks.ChecksRetry) -> None:
+        workload = state.world.workloads.get(event.workload)
+        if self._times and workload is not None:
+            key = actor(workload)
+            self._times = {pair: times for pair, times in self._times.items() if pair[0] != key}
 
     @hears
     def _stopped(self, state: SchedulerState, event: slices.WorkloadStopped) -> None:

@@ -123,8 +123,9 @@ async def test_missing_and_wrong_fields_of_events(client: AsyncClient) -> None:
 
 
 async def test_unknown_kinds_and_types(client: AsyncClient) -> None:
-    (text,) = errors(await submit(client, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "bad"}}))
-    assert text.startswith('kind: Unsupported value: "Pod": submit a Job with its template')
+    cron = {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "bad"}}
+    (text,) = errors(await submit(client, cron))
+    assert text.startswith('kind: Unsupported value: "CronJob": ')
     payload = encode_message(
         message_id="x", source="test", event_type="JobExploded", subject="", at=1, data=msgspec.Raw(b"{}")
     )

@@ -94,4 +94,4 @@ def _conflicts(
     return found
 
 
-__all__ = ["INVALID", "malformed", "refusal"]
+__all__ = ["INVALID"]

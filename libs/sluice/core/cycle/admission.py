@@ -17,17 +17,7 @@ from sluice.core.world.model import ClusterQueue, World
 from sluice.core.world.preemption_history import IN_VAIN, actor
 from sluice.core.world.preemption_rules import waits_for_checks
 from sluice.core.world.reservations import Trial, without
-from sluice.core.world.variants import (
-    MAY_PREEMPT,
-    SAME_FLAVORS,
-    Standing,
-    is_gated,
-    moves_nowhere,
-    running_sibling,
-    siblings,
-    standing,
-    waits_on_for,
-)
+from sluice.core.world.variants import MAY_PREEMPT, Standing, is_gated, siblings, standing, waits_on_for
 from sluice.core.world.workload import Workload
 from sluice.events.base import PodSetAssignment, WorkloadKey
 
@@ -235,8 +225,7 @@ class Admission:
     def _take(self, entry: Entry) -> None:
         """The entry fits, now or when its targets have gone: what it gets is its own from here on."""
         planned, workload = entry.proposal, entry.workload
-        if workload.record.parent is not None and self._moves_nowhere(entry):
-            entry.finish(Outcome.PARKED, texts.WAITING_FOR_QUOTA, SAME_FLAVORS)
+        if workload.record.parent is not None and entry.goes_nowhere(self._world):
             return
         if planned.mode is Mode.PREEMPT and self._closes_circle(entry):
             self._skip(entry, texts.OVERLAPS)
@@ -272,13 +261,6 @@ class Admission:
             if self._blocks:
                 # The pods of who is not admitted in this step are not waited for: its end would wake nobody.
                 self.blocked = not entry.beside and not checks_for(entry.cq.spec, planned.pod_sets)
-
-    def _moves_nowhere(self, entry: Entry) -> bool:
-        """Would the job only be stopped, to run on what it has? It waits for a better flavor (CA10)."""
-        running = running_sibling(self._world, entry.workload)
-        if running is None:
-            return False
-        return moves_nowhere(running, entry.proposal.assignment.pod_set_assignments())
 
     def _closes_circle(self, entry: Entry) -> bool:
         """Would its preemptions close a circle with those of entries before it? Else they are planned now."""

@@ -10,9 +10,10 @@ from sluice.core.flavors.assignment import Assignment, Mode, pending_flavors
 from sluice.core.preemption.targets import IN_COHORT_RECLAIM_WHILE_BORROWING, Target
 from sluice.core.queueing.pending_queue import EquivalenceClass, PendingQueue
 from sluice.core.quota.tree import FlavorResource
-from sluice.core.workload.pending_reasons import CIRCLE, PENDING_EVALUATION
-from sluice.core.world.model import ClusterQueue
+from sluice.core.workload.pending_reasons import CIRCLE, PENDING_EVALUATION, WAITING_FOR_QUOTA
+from sluice.core.world.model import ClusterQueue, World
 from sluice.core.world.queue_order import queue_order_timestamp
+from sluice.core.world.variants import SAME_FLAVORS, moves_nowhere, running_sibling
 from sluice.core.world.workload import Workload
 from sluice.events.base import PodSetAssignment
 
@@ -180,6 +181,14 @@ class Entry:
         """As `finish`, of a variant that a sibling bars."""
         self.finish(outcome, PENDING_EVALUATION, why)
         self.barred = True
+
+    def goes_nowhere(self, world: World) -> bool:
+        """Finish the entry if it would only stop its job, to run on what that has (CA10)."""
+        running = running_sibling(world, self.workload)
+        if running is None or not moves_nowhere(running, self.proposal.assignment.pod_set_assignments()):
+            return False
+        self.finish(Outcome.PARKED, WAITING_FOR_QUOTA, SAME_FLAVORS)
+        return True
 
     def set_aside(self, reason: str) -> None:
         """It cannot be admitted as things are; the search for a flavor goes on if there are more to try."""

@@ -148,17 +148,16 @@ def _reserved(state: State, event: scheduler.QuotaReserved, seq: int, _at: Micro
     state.touch(family, seq)
 
 
-def _issued(state: State, event: scheduler.PendingPreemptionsIssued, seq: int, _at: Micros) -> None:
+def _held_up(
+    state: State,
+    event: scheduler.RequeueBackoffStarted | scheduler.PendingPreemptionsIssued,
+    seq: int,
+    _at: Micros,
+) -> None:
     found = _find(state, event.workload)
     if found is not None:
         found[1].promised = False
-        state.touch(found[0], seq)
-
-
-def _backs_off(state: State, event: scheduler.RequeueBackoffStarted, seq: int, _at: Micros) -> None:
-    found = _find(state, event.workload)
-    if found is not None:
-        found[1].backs_off = True
+        found[1].backs_off |= isinstance(event, scheduler.RequeueBackoffStarted)
         state.touch(found[0], seq)
 
 
@@ -474,10 +473,10 @@ HANDLERS: dict[type[Event], Callable[[State, Any, int, Micros], None]] = {
     variants.ParentUnmarked: _marked,
     variants.PreemptionGateClosed: _gate,
     variants.PreemptionGateOpened: _gate,
-    scheduler.PendingPreemptionsIssued: _issued,
+    scheduler.PendingPreemptionsIssued: _held_up,
     scheduler.PreemptionIssued: _verdict,
     scheduler.QuotaReleased: _released,
-    scheduler.RequeueBackoffStarted: _backs_off,
+    scheduler.RequeueBackoffStarted: _held_up,
     scheduler.Requeued: _requeued,
     scheduler.QuotaReserved: _reserved,
     slices.ReclaimablePodsUpdated: _reclaimable,

@@ -24,7 +24,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Resource flavors that this machine has, comma-separated; empty: all."""
     namespaces: str = ""
     """Namespaces whose jobs this machine runs, comma-separated; empty: all. A pool has its own only."""
-    kinds: str = "Job,JobSet"
+    kinds: str = ",".join(RUN_HERE)
     """Kinds of jobs that this machine runs, comma-separated: what agents can run, or less."""
     capacity: Annotated[int, msgspec.Meta(ge=0)] = 0
     """Most pods at once; 0: no limit beyond the cell's quota."""

@@ -3,6 +3,8 @@
 Its key is `agent.<name>` or `controller.<name>`, the name as `key_token`; entries expire.
 """
 
+from collections.abc import Mapping, Sequence
+
 import msgspec
 
 from sluice.api.errors import UNREADABLE
@@ -33,6 +35,26 @@ def heartbeat_of(name: str, value: bytes | None) -> AnyHeartbeat | None:
     except UNREADABLE:
         return None
     return found if found is not None and found.name == name else None
+
+
+_NAMED = 3
+
+
+def none_runs(kind: str, there: Mapping[str, Sequence[str]]) -> str:
+    """Return that no executor of those that are *there* runs jobs of a kind; "" if one may, or none is there.
+
+    *there*: by name, which kinds each runs, () for all.
+
+    >>> none_runs("RayJob", {"a": ["Job"], "b": ["Job", "JobSet"]})
+    'no executor that is there (a, b) runs a RayJob'
+    >>> none_runs("RayJob", {"a": ["Job"], "b": []}), none_runs("RayJob", {})
+    ('', '')
+    """
+    if not there or any(not kinds or kind in kinds for kinds in there.values()):
+        return ""
+    names = sorted(there)
+    named = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+    return f"no executor that is there ({named}) runs a {kind}"
 
 
 class _Offer(Value, frozen=True, kw_only=True):

@@ -33,14 +33,13 @@ from sluice.core.workload.charges import counts, size_text
 from sluice.core.world.pending_preemptions import AFTER_CHECK
 from sluice.events.base import JobKey, Micros, WorkloadKey
 from sluice.log.cell import Presence
+from sluice.protocol.heartbeats import none_runs
 from sluice.protocol.query import Object
 
 from .jobs import Submitted, offered_uid
 from .world import AGENT, World
 
 READ_KINDS = frozenset({"Job", "Workload", "Variant", "Slice", "Agent"})
-SHOWN = 3
-"""Names of executors in a message."""
 NAMESPACED_KINDS = NAMESPACED | {"Job", "Workload", "Variant", "Slice"}
 
 
@@ -221,11 +220,8 @@ def _workload(world: World, workload: WorkloadView) -> Object:
 
 def _runs_no(world: World, kind: str) -> str:
     """Return that no executor that is there runs jobs of a kind, "" if one may, or none is there."""
-    there = {name: who.kinds for name, who in sorted(world.agents().items()) if who.present}
-    if not there or any(not kinds or kind in kinds for kinds in there.values()):
-        return ""
-    named = ", ".join(list(there)[:SHOWN]) + (f" and {len(there) - SHOWN} more" if len(there) > SHOWN else "")
-    return f"No executor that is there ({named}) runs a {kind}"
+    said = none_runs(kind, {name: who.kinds for name, who in world.agents().items() if who.present})
+    return said[:1].upper() + said[1:]
 
 
 def _to_be_preempted(world: World, workload: WorkloadView) -> list[Object]:

@@ -225,7 +225,8 @@ class Admission:
     def _take(self, entry: Entry) -> None:
         """The entry fits, now or when its targets have gone: what it gets is its own from here on."""
         planned, workload = entry.proposal, entry.workload
-        if workload.record.parent is not None and entry.goes_nowhere(self._world):
+        if workload.record.parent is not None and entry.moves_nowhere(self._world):
+            entry.finish_where_it_runs()
             return
         if planned.mode is Mode.PREEMPT and self._closes_circle(entry):
             self._skip(entry, texts.OVERLAPS)

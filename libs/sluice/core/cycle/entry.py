@@ -182,13 +182,15 @@ class Entry:
         self.finish(outcome, PENDING_EVALUATION, why)
         self.barred = True
 
-    def goes_nowhere(self, world: World) -> bool:
-        """Finish the entry if it would only stop its job, to run on what that has (CA10)."""
+    def moves_nowhere(self, world: World) -> bool:
+        """Would the variant only stop its job, to run on what that has already (CA10)?"""
         running = running_sibling(world, self.workload)
-        if running is None or not moves_nowhere(running, self.proposal.assignment.pod_set_assignments()):
-            return False
+        pod_sets = self.proposal.assignment.pod_set_assignments()
+        return running is not None and moves_nowhere(running, pod_sets)
+
+    def finish_where_it_runs(self) -> None:
+        """As `finish`, of a variant that `moves_nowhere`."""
         self.finish(Outcome.PARKED, WAITING_FOR_QUOTA, SAME_FLAVORS)
-        return True
 
     def set_aside(self, reason: str) -> None:
         """It cannot be admitted as things are; the search for a flavor goes on if there are more to try."""

@@ -22,7 +22,6 @@ from sluice.core.world.inadmissible import drains, stopped, why_reservation_ends
 from sluice.core.world.model import World
 from sluice.core.world.pending_preemptions import PENDING
 from sluice.core.world.variants import (
-    SAME_FLAVORS,
     Standing,
     awaits_variants,
     has_passed,
@@ -212,7 +211,7 @@ def _why_overtaken(world: World, workload: Workload) -> tuple[str, str] | None:
     Nor while it runs for one that would move it nowhere: that one looks for a better flavor again.
     """
     how, sibling, why = standing(world, workload)
-    if why == SAME_FLAVORS:
+    if how is Standing.MOVES_NOWHERE:
         return (WAITING_FOR_QUOTA, why)
     if how is not Standing.BARRED or sibling is None or sibling.evicted_at is None:
         return None

@@ -18,10 +18,9 @@ from sluice.core.world.activity import Status
 from sluice.core.world.model import World
 from sluice.core.world.variants import (
     family_usage,
-    may_move_nowhere,
-    places,
     queue_rank,
     running_sibling,
+    stays_at,
     why_barred,
 )
 from sluice.core.world.workload import Workload
@@ -147,9 +146,7 @@ def class_key(world: World, workload: Workload) -> tuple[object, ...]:
 def _runs_on(world: World, workload: Workload) -> tuple[tuple[object, ...], ...]:
     """Return where the job of a variant runs, if the variant could take it there once more (CA10)."""
     running = running_sibling(world, workload) if workload.record.parent is not None else None
-    if running is None or not may_move_nowhere(workload.record.allowed_flavors, running.assignment or ()):
-        return ()
-    return places(running.assignment or ())
+    return stays_at(workload.record.allowed_flavors, running.assignment or ()) if running is not None else ()
 
 
 def _gates(workload: Workload) -> tuple[str, ...]:

@@ -195,6 +195,11 @@ class State:
     spread: dict[WorkloadKey, WorkloadRecord] = field(default_factory=dict)
     """Family -> the record of the parent with which its variants share all they should. As `whole`."""
 
+    def find(self, key: WorkloadKey) -> tuple[Family, Variant] | None:
+        """Return a variant and its family, None if the workload is no variant."""
+        family = self.of_variant.get(key)
+        return None if family is None else (family, family.variants[key])
+
     def altered(self, family: Family) -> None:
         """Note that the family's variants are not those that they were."""
         self.whole.pop(family.key, None)

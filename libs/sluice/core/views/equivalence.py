@@ -4,7 +4,7 @@ from sluice.api.labels import GATE_CONCURRENT_ADMISSION as GATE
 from sluice.core.workload.equivalence import equivalence_key
 from sluice.core.world.preemption_turns import goes_first
 from sluice.core.world.queue_order import effective_priority
-from sluice.core.world.variants import MAY_PREEMPT, bars, may_move_nowhere, places
+from sluice.core.world.variants import MAY_PREEMPT, bars, stays_at
 
 from .records import WorkloadView
 from .state import State
@@ -36,8 +36,8 @@ def _runs_on(view: State, variant: WorkloadView) -> str:
     other = _admitted_sibling(view, variant)
     if other is None or other.evicted:
         return ""
-    assignment = other.assignment or ()
-    return f"/on {places(assignment)}" if may_move_nowhere(variant.record.allowed_flavors, assignment) else ""
+    place = stays_at(variant.record.allowed_flavors, other.assignment or ())
+    return f"/on {place}" if place else ""
 
 
 def _admitted_sibling(view: State, variant: WorkloadView) -> WorkloadView | None:

@@ -126,6 +126,12 @@ class WorkloadView:
     """Of a parent: each time its job had to stop, the latest last."""
 
     @property
+    def held_for(self) -> str:
+        """Why it may not queue yet, as its eviction said; "" if it may."""
+        requeued = self.conditions.get("Requeued")
+        return requeued.reason if requeued is not None and not requeued.status else ""
+
+    @property
     def history(self) -> list[Transition]:
         """What has happened to it, as far as it is remembered; the first entry is its creation."""
         found = self.transitions

@@ -6,7 +6,7 @@ by evicting the other first.
 
 from collections.abc import Iterable, Sequence
 from enum import Enum
-from typing import Final
+from typing import Final, Protocol
 
 from sluice.api import kueue
 from sluice.api.features import CONCURRENT_ADMISSION, enabled
@@ -43,6 +43,8 @@ class Standing(Enum):
     """None is."""
     BARRED = "barred"
     """It may not take over."""
+    MOVES_NOWHERE = "moves nowhere"
+    """It may not, as the job runs on the flavors that it would have already."""
     WAITS = "waits"
     """It may have its place, but the sibling is leaving already."""
     MIGRATES = "migrates"
@@ -225,15 +227,10 @@ def standing(world: World, workload: Workload) -> tuple[Standing, Workload | Non
     why = bars(world.config, spec, workload.record.preference, other.record.preference, leaves=leaves)
     if not why and leaves is not None and _is_preceded(world, workload):
         why = BETTER_NEXT
-    if (
-        not why
-        and leaves is None
-        and workload.assignment is not None
-        and moves_nowhere(other, workload.assignment)
-    ):
-        why = SAME_FLAVORS
     if why:
         return Standing.BARRED, other, why
+    if leaves is None and workload.assignment is not None and moves_nowhere(other, workload.assignment):
+        return Standing.MOVES_NOWHERE, other, SAME_FLAVORS
     return (Standing.MIGRATES if leaves is None else Standing.WAITS), other, ""
 
 
@@ -252,14 +249,15 @@ def moves_nowhere(running: Workload, assignment: Sequence[PodSetAssignment]) -> 
     )
 
 
-def may_move_nowhere(allowed: Sequence[str], running: Sequence[PodSetAssignment]) -> bool:
-    """Could a variant with these *allowed* flavors, () for any, get all those on which the job runs?"""
-    return not allowed or all(flavor in allowed for pods in running for flavor in pods.flavors.values())
+def stays_at(allowed: Sequence[str], running: Sequence[PodSetAssignment]) -> tuple[tuple[object, ...], ...]:
+    """Return where the job of a variant runs, pods and flavors, if that is a place that the variant may have.
 
-
-def places(assignment: Sequence[PodSetAssignment]) -> tuple[tuple[object, ...], ...]:
-    """Return what tells apart where jobs run: pods and flavors."""
-    return tuple((pods.name, pods.count, tuple(sorted(pods.flavors.items()))) for pods in assignment)
+    Variants of which it is not the same are looked at apart: to move there once more is no move (CA10).
+    *allowed* flavors: () for any. () if the variant cannot come to have this place.
+    """
+    if allowed and not all(flavor in allowed for pods in running for flavor in pods.flavors.values()):
+        return ()
+    return tuple((pods.name, pods.count, tuple(sorted(pods.flavors.items()))) for pods in running)
 
 
 def _is_preceded(world: World, workload: Workload) -> bool:
@@ -382,13 +380,27 @@ def last_acceptable(policy: kueue.ConcurrentAdmissionPolicy, flavors: list[str])
 def backs_off(world: World, workload: Workload) -> bool:
     """Must the variant wait because the pods of a sibling were not ready in time (CA15)?"""
     parent = workload.record.parent
-    if parent is None:
-        return False
-    for other in world.families.get(parent, {}).values():
-        timed_out = other.held_for == PODS_READY_TIMEOUT and other is not workload
-        if timed_out and other.active and other.assignment is None:
-            return True
-    return False
+    return parent is not None and holds_back(world.families.get(parent, {}).values(), workload)
+
+
+class _Held(Protocol):
+    """A variant, as the scheduler or a reader has it, by what keeps it out of its queue."""
+
+    @property
+    def held_for(self) -> str: ...
+    @property
+    def active(self) -> bool: ...
+    @property
+    def assignment(self) -> Sequence[PodSetAssignment] | None: ...
+
+
+def holds_back(family: Iterable[_Held], variant: _Held) -> bool:
+    """Is one of the family, but the variant itself, to wait as its pods were not ready in time (CA15)?"""
+    return any(
+        other.held_for == PODS_READY_TIMEOUT and other.active and other.assignment is None
+        for other in family
+        if other is not variant
+    )
 
 
 def past_execution_us(world: World, workload: Workload) -> Micros:
@@ -441,17 +453,16 @@ __all__ = [
     "bars",
     "family_usage",
     "has_passed",
+    "holds_back",
     "is_gated",
     "is_parent",
     "looked_at_before",
-    "may_move_nowhere",
     "migration_message",
     "moves_nowhere",
     "must_race",
     "no_allowed_flavor",
     "parent_holds",
     "past_execution_us",
-    "places",
     "policy_in_force",
     "queue_identity",
     "queue_rank",
@@ -459,6 +470,7 @@ __all__ = [
     "running_sibling",
     "siblings",
     "standing",
+    "stays_at",
     "waits_on_for",
     "why_barred",
     "yields",

@@ -20,7 +20,7 @@ from sluice.events.base import Event, JobKey, Micros, WorkloadKey
 from sluice.events.codec import CloudEvent, CommitDecodeError, decode_commit, decode_message
 from sluice.events.ids import seq_of
 from sluice.log.contract import Entry
-from sluice.protocol.heartbeats import kinds_of
+from sluice.protocol.heartbeats import kinds_of, none_runs
 from sluice.protocol.subjects import presence_suffix, untoken
 from sluice.replay.source.source import Source
 
@@ -111,11 +111,10 @@ class Executors:
                     found[untoken(entry.suffix.rpartition(".")[2])] = kinds_of(message.data)
         return found
 
-    def run_no(self, kind: str) -> list[str]:
-        """Return who is there, by name, if none of them runs jobs of that kind; else nobody."""
-        there = sorted(name for name, present in self._there().items() if present)
-        some = any(not (kinds := self._kinds.get(name, ())) or kind in kinds for name in there)
-        return [] if some else there
+    def none_runs(self, kind: str) -> str:
+        """Return that none that is there runs jobs of that kind, "" if one may, or none is there."""
+        there = [name for name, present in self._there().items() if present]
+        return none_runs(kind, {name: self._kinds.get(name, ()) for name in there})
 
     def claim(self, state: SchedulerState, workload: Workload) -> Claim | None:
         """Return who has the present attempt of the workload's job, None if nobody has said so."""

@@ -81,9 +81,8 @@ def not_running(state: SchedulerState, executors: Executors | None, workload: Wo
     if executors is not None and not executors.anybody():
         return "An executor has to take it, and none is there (see `sluice get agents`)."
     kind = _kind(state, workload)
-    if executors is not None and kind and (there := executors.run_no(kind)):
-        named = ", ".join(there[:SHOWN]) + (f" and {len(there) - SHOWN} more" if there[SHOWN:] else "")
-        return f"An executor has to take it, and none that is there ({named}) runs a {kind}."
+    if executors is not None and kind and (said := executors.none_runs(kind)):
+        return f"An executor has to take it, and {said}."
     return "An executor has to take it, and none has said yet that its pods run (see `sluice get agents`)."
 
 

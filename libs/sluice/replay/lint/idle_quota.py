@@ -90,7 +90,7 @@ def _could_have(world: World, cq: ClusterQueue, workload: Workload) -> list[str]
         return []
     if record.parent is not None:
         how = standing(world, workload)[0]
-        if how is Standing.BARRED or yields(world, workload):
+        if how in (Standing.BARRED, Standing.MOVES_NOWHERE) or yields(world, workload):
             return []
     found: list[str] = []
     taken: dict[FlavorResource, int] = {}

@@ -19,14 +19,13 @@ from sluice.core.workload.pending_reasons import (
 )
 from sluice.core.workload.reasons import (
     DEACTIVATED,
-    PODS_READY_TIMEOUT,
     VARIANT_DEACTIVATED,
     deactivation_message,
 )
 from sluice.core.world.activity import may_be_so_still
 from sluice.core.world.inadmissible import GATED_BY_ANNOTATION, Reason, reason_of, without_other_flavors
 from sluice.core.world.queue_order import effective_priority
-from sluice.core.world.variants import BETTER_NEXT, HELD_BACK, no_allowed_flavor, policy_in_force
+from sluice.core.world.variants import BETTER_NEXT, HELD_BACK, holds_back, no_allowed_flavor, policy_in_force
 from sluice.events.base import Micros, WorkloadKey
 from sluice.events.slices import WorkloadRecord
 
@@ -108,12 +107,7 @@ def _backs_off(view: State, workload: WorkloadView) -> bool:
     """Does a variant wait because the pods of a sibling were not ready in time (CA15)?"""
     family = workload.record.parent
     parent = view.workloads.get(family) if family is not None else None
-    for other in parent.variants.values() if parent is not None else ():
-        requeued = other.conditions.get("Requeued")
-        timed_out = requeued is not None and not requeued.status and requeued.reason == PODS_READY_TIMEOUT
-        if timed_out and other is not workload and other.active and other.assignment is None:
-            return True
-    return False
+    return parent is not None and holds_back(parent.variants.values(), workload)
 
 
 def _is_preceded(view: State, variant: WorkloadView, parent: WorkloadView) -> bool:

@@ -184,7 +184,7 @@ def test_that_no_executor_runs_jobs_of_its_kind_is_said() -> None:
     world = cell(cluster_queue({"od": 2}, None))
     world.message("presence.agent.torch", "Seen", {"kinds": ["PyTorchJob"]}).settle()
     world.submit("a").settle()
-    assert "An executor has to take it, and none that is there (torch) runs a Job." in why(world, "a")
+    assert "An executor has to take it, and no executor that is there (torch) runs a Job." in why(world, "a")
     comes(world, "z")
     assert "none has said yet that its pods run (see `sluice get agents`)." in why(world, "a")
     world.message("presence.agent.z", "Lost", {}).settle()

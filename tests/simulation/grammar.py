@@ -373,6 +373,9 @@ class Grammar:
             }
             if choices.chance(0.4):
                 spec["admissionChecks"]["answerTimeoutSeconds"] = 40
+        if on.undeclared:
+            strategy = "BlockUndeclared" if choices.chance(0.2) else "IgnoreUndeclared"
+            spec["quotaCheckStrategy"] = strategy
         return manifest("Configuration", "default", spec, OWN)
 
     def pods_ready(self) -> Manifest:

@@ -63,6 +63,8 @@ class JobGrammar:
         found = {"cpu": str(choices.pick((1, 1, 1, 1, 2, 3)))}
         if len(self.grammar.resources) > 1 and choices.chance(0.5):
             found["gpu"] = str(choices.between(0, 2))
+        if self.on.undeclared and choices.chance(0.3):
+            found["memory"] = choices.pick(("1Gi", "0"))
         return found
 
     def _pod(self) -> Manifest:

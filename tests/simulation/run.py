@@ -28,6 +28,8 @@ LIMITED_EVERY = 8
 """Every so many seeds have limit ranges; the others are what they were before there were any."""
 SILENT_EVERY = 8
 """Every so many seeds, of those without a scene, have an executor that is silent."""
+UNDECLARED_EVERY = 8
+"""Every so many seeds have jobs that ask for what no queue declares."""
 SMALL_EVERY, SMALL = 16, 1500
 """Every so many seeds no step has more bytes of events than this, but for what cannot be split."""
 
@@ -103,6 +105,7 @@ class Run:
             choices.step()
             on = features(choices)
             on.limit_ranges = self.seed % LIMITED_EVERY == LIMITED_EVERY - 1
+            on.undeclared = self.seed % UNDECLARED_EVERY == UNDECLARED_EVERY - 3
             scene = SCENES.get(scene_of(self.seed))
             on.silent_executors = scene is None and self.seed % SILENT_EVERY == SILENT_EVERY - 5
             for name in scene.on if scene is not None else ():

@@ -80,13 +80,15 @@ class Features:
     """Of the namespace, which fill in and forbid; and jobs that say less. See `run.LIMITED_EVERY`."""
     silent_executors: bool = True
     """One that takes jobs and never puts a heartbeat. See `run.SILENT_EVERY`."""
+    undeclared: bool = True
+    """Jobs that ask for what no queue has quota of, which counts or not. See `run.UNDECLARED_EVERY`."""
     theme: str = field(default="", kw_only=True)
     """What the world has more of than others, one of `THEMES`; '' for nothing."""
 
 
 FEATURES: tuple[str, ...] = tuple(each.name for each in fields(Features) if each.name != "theme")
 
-LATER = ("limit_ranges", "silent_executors")
+LATER = ("limit_ranges", "silent_executors", "undeclared")
 """What came when there were seeds already: every so many have it, the others draw what they drew before."""
 
 THEMES: dict[str, tuple[str, ...]] = {

@@ -64,7 +64,10 @@ class PodSet(Value, frozen=True, kw_only=True):
 
 
 class PodSetAssignment(Value, frozen=True, kw_only=True):
-    """Flavor and total usage (all `count` pods, base units) per resource."""
+    """Flavor and total usage (all `count` pods, base units) per resource.
+
+    What has usage and no flavor is not declared by the queue, and charged to nobody (`IgnoreUndeclared`).
+    """
 
     name: str
     count: int

@@ -283,11 +283,16 @@ class Assignment:
 
 def _assigned(result: PodSetResult) -> PodSetAssignment:
     count, requests = result.whole or (result.count, result.requests)
+    usage = {resource: requests[resource] for resource in result.flavors}
+    if len(usage) < len(requests):
+        # As Kueue does, also what has no flavor as the queue does not declare it (`IgnoreUndeclared`):
+        # who compares the reservation with the job finds all that it asks for.
+        usage |= {name: amount for name, amount in requests.items() if amount and name not in usage}
     return PodSetAssignment(
         name=result.name,
         count=count,
         flavors={resource: choice.name for resource, choice in result.flavors.items()},
-        usage={resource: requests[resource] for resource in result.flavors},
+        usage=usage,
     )
 
 

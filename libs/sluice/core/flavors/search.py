@@ -151,6 +151,7 @@ class Search:
         # Who has come to the last flavor has, until the scans of the other pod sets have, too. Else two of
         # them could begin anew by turns, for ever.
         ended = came == -1 or not self._fungible
+        last = self._last(group)
         index = -1
         for index in range(0 if came is None else came + 1, len(group.flavors)):
             flavor = group.flavors[index]
@@ -164,7 +165,7 @@ class Search:
                 continue
             if self.old is None and not self.shared and self._fits_at_home(flavor, wanted):
                 looks.append((flavor.name, _FIT, 0, (), 0))
-                tried = -1 if ended or index == len(group.flavors) - 1 else index
+                tried = -1 if ended or index >= last else index
                 choice = FlavorChoice(flavor.name, Mode.FIT, 0, tried)
                 return {res: choice for res, _ in wanted}, [], looks
             marks, outcome, look = self._try(flavor, pod_sets, wanted)
@@ -181,7 +182,7 @@ class Search:
             if stop:
                 break
         # -1: all were tried, the next attempt starts at the first.
-        tried = -1 if ended or index == len(group.flavors) - 1 else index
+        tried = -1 if ended or index >= last else index
         chosen = {
             res: FlavorChoice(best_name, _MODE_OF[granular], borrow, tried) for res, granular, borrow in best
         }
@@ -189,6 +190,14 @@ class Search:
         # as worse than another that must preempt, and the flavor as fitting.
         fits = best_outcome[0] == _FIT and all(granular == _FIT for _, granular, _ in best)
         return chosen, ([] if fits else details), looks
+
+    def _last(self, group: GroupPlan) -> int:
+        """Return the position of the last flavor that the workload may have; behind it nothing is to be tried."""
+        last = len(group.flavors) - 1
+        if self._allowed:
+            while last > 0 and group.flavors[last].name not in self._allowed:
+                last -= 1
+        return last
 
     def _came_to(self, position: int, resource: str) -> int | None:
         """Return at which flavor the scan before this one stopped, -1 at the last; None: there was none."""

@@ -248,7 +248,9 @@ def test_resource_that_no_group_covers_may_be_ignored():
     result = assign(w, workload(pod_set(requests={"cpu": 1, "gpu": 1})), cq, FixedOracle())
 
     assert result.mode is Mode.FIT
-    assert result.pod_set_assignments()[0].usage == {"cpu": 1}
+    assert result.usage == {("a", "cpu"): 1}
+    pods = result.pod_set_assignments()[0]
+    assert (pods.flavors, pods.usage) == ({"cpu": "a"}, {"cpu": 1, "gpu": 1})
 
 
 def test_pod_set_without_requests_fits():

@@ -214,7 +214,10 @@ def reservations(obj: Object) -> dict[tuple[str, str], tuple[int, int, int]]:
 
 
 def usage_cells(obj: Object) -> list[Usage]:
-    """Return the use of a queue's or cohort's own quota, in the manifest's order."""
+    """Return the use of a queue's or cohort's own quota, in the manifest's order.
+
+    At the end stands what is still used of flavors that were taken out of it.
+    """
     used = reservations(obj)
     rows = []
     for group in dig(obj, "spec", "resourceGroups", default=()):
@@ -223,6 +226,10 @@ def usage_cells(obj: Object) -> list[Usage]:
                 total, borrowed, promised = used.get((flavor["name"], resource["name"]), (0, 0, 0))
                 nominal = amount(resource["name"], resource.get("nominalQuota", 0))
                 rows.append(Usage(flavor["name"], resource["name"], total, borrowed, nominal, promised))
+    shown = {(row.flavor, row.resource) for row in rows}
+    for fr, (total, borrowed, promised) in used.items():
+        if fr not in shown and (total or promised):
+            rows.append(Usage(*fr, total, borrowed, 0, promised))
     return rows
 
 

@@ -192,7 +192,7 @@ class Search:
         return chosen, ([] if fits else details), looks
 
     def _last(self, group: GroupPlan) -> int:
-        """Return the position of the last flavor that the workload may have; behind it nothing is to be tried."""
+        """Return the position of the last flavor that the workload may have, with which a scan ends."""
         last = len(group.flavors) - 1
         if self._allowed:
             while last > 0 and group.flavors[last].name not in self._allowed:

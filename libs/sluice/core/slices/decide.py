@@ -7,7 +7,6 @@ withdrawn: for them `answer` returns nothing, and they stay in the inbox.
 
 from sluice.api.constraints import ANNOTATIONS, BORROWING, FLAVORS, PREEMPTION, immutable
 from sluice.api.errors import FieldError, forbidden, invalid
-from sluice.api.features import CONCURRENT_ADMISSION, ELASTIC_JOBS_VIA_WORKLOAD_SLICES, enabled
 from sluice.api.labels import ELASTIC_JOB, PREEMPTION_GATES
 from sluice.core.workload.charges import counts
 from sluice.core.workload.inputs import merged
@@ -29,6 +28,7 @@ from .records import (
     fits_update,
     new_record,
     next_uid,
+    no_elastic_variants,
     priority,
     read,
     recreated,
@@ -113,7 +113,7 @@ def _submitted(state: State, key: JobKey, inbound: Inbound, submission: Submissi
         return rejected(inbound, request)
     if job is not None:
         return _edited(state, job, inbound, submission, request, at)
-    if errors := _no_elastic_variants(state, request):
+    if errors := no_elastic_variants(state, request):
         return rejected(inbound, errors)
     taken = finished.workload.partition("/")[2] if finished is not None else ""
     job_uid, workload_uid = uid(inbound.seq), uid(inbound.seq, 1)
@@ -142,7 +142,7 @@ def _edited(
         request = as_running(state, job, request, submission)
     errors = _immutable(job, submission, request)
     if request.queue_name != job.record.queue_name:
-        errors += _no_elastic_variants(state, request)
+        errors += no_elastic_variants(state, request)
     if errors:
         return rejected(inbound, errors)
     value, workload_uid = priority(state, request, job.record), next_uid(job, inbound.seq)
@@ -162,21 +162,6 @@ def _edited(
     if not alike:
         return (stop_for(job, inbound.seq, NO_MATCHING_WORKLOAD, "No matching Workload"),)
     return (update(job.record, like_now, inbound.seq),)
-
-
-def _no_elastic_variants(state: State, request: JobRequest) -> list[FieldError]:
-    """A job that runs through variants cannot be one of slices too; see docs/decisions/0013."""
-    gates = state.config.feature_gates
-    queue = state.cluster_queues.get(f"{request.namespace}/{request.queue_name}", "")
-    if not request.elastic or queue not in state.concurrent:
-        return []
-    if not (enabled(gates, ELASTIC_JOBS_VIA_WORKLOAD_SLICES) and enabled(gates, CONCURRENT_ADMISSION)):
-        return []
-    text = (
-        f'ClusterQueue "{queue}" has a concurrentAdmissionPolicy: its jobs run through variants, '
-        "which cannot grow; submit to another queue, or without the annotation"
-    )
-    return [forbidden(f"metadata.annotations[{ELASTIC_JOB}]", text)]
 
 
 def _immutable(job: Job, submission: Submission, new: JobRequest) -> list[FieldError]:

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from sluice.api.errors import FieldError, not_found
+from sluice.api.errors import FieldError, forbidden, not_found
+from sluice.api.features import CONCURRENT_ADMISSION, ELASTIC_JOBS_VIA_WORKLOAD_SLICES, enabled
 from sluice.api.labels import ELASTIC_JOB, SLICE_REPLACEMENT_FOR, WORKLOAD_SLICE_NAME
 from sluice.core.workload.inputs import guarded
 from sluice.events import slices
@@ -36,6 +37,21 @@ def read(submission: Submission, state: State) -> JobRequest | tuple[FieldError,
     if not isinstance(request, JobRequest):
         return request
     return within_limits(state, request, submission) if state.limits_used else request
+
+
+def no_elastic_variants(state: State, request: JobRequest) -> list[FieldError]:
+    """A job that runs through variants cannot be one of slices too; see docs/decisions/0013."""
+    gates = state.config.feature_gates
+    queue = state.cluster_queues.get(f"{request.namespace}/{request.queue_name}", "")
+    if not request.elastic or queue not in state.concurrent:
+        return []
+    if not (enabled(gates, ELASTIC_JOBS_VIA_WORKLOAD_SLICES) and enabled(gates, CONCURRENT_ADMISSION)):
+        return []
+    text = (
+        f'ClusterQueue "{queue}" has a concurrentAdmissionPolicy: its jobs run through variants, '
+        "which cannot grow; submit to another queue, or without the annotation"
+    )
+    return [forbidden(f"metadata.annotations[{ELASTIC_JOB}]", text)]
 
 
 def priority(state: State, request: JobRequest, now: slices.WorkloadRecord | None = None) -> int:
@@ -217,4 +233,4 @@ def next_workload(state: State, job: Job, cause: int, at: Micros) -> slices.Work
     return slices.WorkloadCreated(cause=cause, workload=again(job, cause, at))
 
 
-__all__ = ["fits_update", "new_record", "priority", "read"]
+__all__ = ["fits_update", "new_record", "no_elastic_variants", "priority", "read"]

@@ -20,7 +20,7 @@ def gates(family: Family, at: Micros, timeout: Micros) -> list[Event]:
             return [_close(family, holder)]
         if at < holder.gate_at + timeout:
             return []
-        if _keeps_its_turn(family, holder):
+        if keeps_its_turn(family, holder):
             return []
         events.append(_close(family, holder, spent=True))
         if first_candidate(_without_turn(family)) is None and _leaves_it_to(family, holder, unspent=True):
@@ -57,8 +57,8 @@ def _gate_holder(family: Family) -> Variant | None:
     return next((variant for variant in family.variants.values() if variant.gate_at is not None), None)
 
 
-def _keeps_its_turn(family: Family, holder: Variant) -> bool:
-    """May the gate stay open, though its time is over?
+def keeps_its_turn(family: Family, holder: Variant) -> bool:
+    """May the gate stay open, though its time is over (CA11)?
 
     It does when nobody else needs the turn. With quota that is only promised, it does when the others have
     had theirs: a gate that closes takes the promise back, and variants whose checks take longer than a turn
@@ -134,7 +134,7 @@ def gate_deadline(family: Family, timeout: Micros) -> Micros | None:
     if holder is None:
         due = _next_round(family, timeout) if candidate is not None and candidate.spent else 0
         return due or None
-    if _keeps_its_turn(family, holder):
+    if keeps_its_turn(family, holder):
         return None
     if holder.gate_at is not None and (candidate is not None or _leaves_it_to(family, holder)):
         return holder.gate_at + timeout

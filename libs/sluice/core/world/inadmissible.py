@@ -30,6 +30,14 @@ def constraints_in(message: str) -> tuple[str, ...]:
     return tuple(name for name in _CONSTRAINTS if f"({name})" in message)
 
 
+def grows_elsewhere(runs_in: str, local_queue: str, leads_to: str) -> str:
+    """Return why a growth is not queued whose job has quota of another ClusterQueue."""
+    return (
+        f"The job has quota of ClusterQueue {runs_in}, and its LocalQueue {local_queue} leads to {leads_to} "
+        "now; a job grows where it runs"
+    )
+
+
 def without_other_flavors(message: str) -> str:
     """Return a variant's message without what it says of the flavors that it was not made for."""
     text = _OTHER_FLAVOR.sub("", message).replace(": , ", ": ")

@@ -2,15 +2,28 @@
 
 from sluice.core.scheduler.state import SchedulerState
 from sluice.core.views import no_variant
-from sluice.core.workload.pending_reasons import PENDING_EVALUATION
+from sluice.core.workload.pending_reasons import MISCONFIGURED, PENDING_EVALUATION
+from sluice.core.world.inadmissible import grows_elsewhere
 from sluice.core.world.variants import HELD_BACK, backs_off, is_parent, parent_holds
 from sluice.core.world.workload import Workload
+from sluice.core.world.workload_slices import replaced_slice
 
 
 def kept_out(state: SchedulerState, workload: Workload) -> tuple[str, str]:
     """Return (reason, message) of a workload whose queue is open, and which is not queued."""
+    if why := _grows_elsewhere(state, workload):
+        return (MISCONFIGURED, why)
     none = _no_variant(state, workload)
     return none or (PENDING_EVALUATION, f"It is not queued: {_words(state, workload)}.")
+
+
+def _grows_elsewhere(state: SchedulerState, workload: Workload) -> str:
+    """Return that a slice's job runs in another cluster queue than its local queue leads to, '' if not."""
+    old, name = replaced_slice(state.world, workload), workload.record.queue_name
+    local = state.world.local_queues.get(f"{workload.record.namespace}/{name}")
+    if old is None or old.evicted_at is not None or local is None or local.cluster_queue == old.cluster_queue:
+        return ""
+    return grows_elsewhere(old.cluster_queue, name, local.cluster_queue)
 
 
 def _no_variant(state: SchedulerState, workload: Workload) -> tuple[str, str] | None:

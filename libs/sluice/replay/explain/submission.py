@@ -10,7 +10,7 @@ from sluice.api.errors import FieldError
 from sluice.core.scheduler.state import SchedulerState
 from sluice.core.slices.completions import left_in
 from sluice.core.slices.decider import SliceAggregator
-from sluice.core.slices.records import new_record, priority, read
+from sluice.core.slices.records import new_record, no_elastic_variants, priority, read
 from sluice.core.slices.state import State as SliceState
 from sluice.core.slices.submission import Submission, parse
 from sluice.core.workload.charges import counts, size_text
@@ -202,6 +202,8 @@ def _record(submitted: Submission, state: SliceState, seq: int, at: Micros) -> W
     request = read(submitted, state)
     if isinstance(request, tuple):
         raise InvalidManifestError(request)
+    if errors := no_elastic_variants(state, request):
+        raise InvalidManifestError(errors)
     record = new_record(request, priority(state, request), "", uid(seq + 1), at)
     # Of what runs under this name it is only a likeness.
     return msgspec.structs.replace(record, name=f"job-{request.name}-simulated", job=None)

@@ -100,6 +100,8 @@ def _gates(state: SchedulerState, workload: Workload) -> Iterator[Change]:
         return
     # Nobody opens it but the variant-controller, for one variant after the other (CA11).
     gate = GATE_CONCURRENT_ADMISSION
+    if workload.spent and any(gate in other.open_gates and other.preemptions for other in others):
+        return  # who has a promise keeps the last turn until its checks have answered
     turns_over = [
         PreemptionGateClosed(cause=0, workload=other.key, parent=parent, gate=gate, spent=True)
         for other in others

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from sluice.core.timing import MICROS_PER_S
 from sluice.core.variants.decide import delete_due, why_inactive
+from sluice.core.variants.gates import keeps_its_turn
 from sluice.core.variants.state import Family, State, Variant, VariantPolicy
 from sluice.events.base import Micros
 from sluice.events.codec import rfc3339
@@ -61,6 +62,8 @@ def _gate(family: Family, variant: Variant, timeout: Micros) -> str:
         # Those behind it leave it to try, whether or not they were blocked themselves (CA11).
         if not variant.blocked and order.index(variant) < order.index(holder):
             return ""
+        if holder.promised and keeps_its_turn(family, holder):
+            return f"It may not preempt now: it is {holder.name}'s turn until its checks have answered."
         turn = rfc3339(holder.gate_at + timeout)
         return f"It may not preempt now: {holder.name} may, and has until {turn} to get in by it."
     if not variant.blocked:

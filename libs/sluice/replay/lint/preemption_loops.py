@@ -6,7 +6,7 @@ Nothing of it need be wrong, each decision may be by the rules. It costs work al
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from sluice.core.workload.reasons import DEACTIVATED, FLAVOR_MIGRATION, PODS_READY_TIMEOUT, PREEMPTED
 from sluice.events.base import Event, Micros, WorkloadKey
@@ -55,32 +55,42 @@ class _Life:
     lost_us: int = 0
 
 
+class _Job(NamedTuple):
+    """A job, or a workload of none; one that is submitted again under its name is another one."""
+
+    name: str
+    uid: str = ""
+
+
 class _Pair(NamedTuple):
     """*edits*: of the two jobs, and of the configuration, when the one preempted the other."""
 
-    preemptor: str
-    victim: str
+    preemptor: _Job
+    victim: _Job
     edits: int
+
+
+_CONFIGURATION: Final = _Job("")
 
 
 @dataclass
 class _Finder:
     pairs: dict[_Pair, list[tuple[int, Micros, str]]] = field(default_factory=dict)
     """When, and by which rule."""
-    edits: Counter[str] = field(default_factory=Counter)
-    """Job -> how often it was edited; '': the configuration. Who strikes back by other rules loops not."""
-    lives: dict[str, _Life] = field(default_factory=dict)
-    job_of: dict[WorkloadKey, str] = field(default_factory=dict)
+    edits: Counter[_Job] = field(default_factory=Counter)
+    """How often a job was edited, or `_CONFIGURATION`. Who strikes back by other rules loops not."""
+    lives: dict[_Job, _Life] = field(default_factory=dict)
+    job_of: dict[WorkloadKey, _Job] = field(default_factory=dict)
     """A workload's job; a variant's is its parent's."""
     parent_of: dict[str, WorkloadKey] = field(default_factory=dict)
 
     def take(self, event: Event, seq: int, at: Micros) -> None:
         match event:
             case WorkloadCreated() if event.workload.job is not None:
-                self.job_of[event.workload.key] = event.workload.job.key
+                self.job_of[event.workload.key] = _Job(event.workload.job.key, event.workload.job.uid)
             case VariantCreated() if event.workload.parent is not None:
                 parent = event.workload.parent
-                self.job_of[event.workload.key] = self.job_of.get(parent, parent)
+                self.job_of[event.workload.key] = self._job(parent)
                 self.parent_of[event.workload.key] = parent
             case Admitted():
                 life = self._life(event.workload)
@@ -94,13 +104,13 @@ class _Finder:
             case WorkloadFinished() | WorkloadDeleted():
                 self._over(event.workload)
             case Preempted():
-                one, other, edits = self._name(event.preemptor), self._name(event.workload), self.edits
-                pair = _Pair(one, other, edits[""] + edits[one] + edits[other])
+                one, other, edits = self._job(event.preemptor), self._job(event.workload), self.edits
+                pair = _Pair(one, other, edits[_CONFIGURATION] + edits[one] + edits[other])
                 self.pairs.setdefault(pair, []).append((seq, at, event.rule))
             case ObjectApplied() | ObjectDeleted():
-                self.edits[""] += 1
+                self.edits[_CONFIGURATION] += 1
             case WorkloadUpdated():
-                self.edits[self._name(event.workload)] += 1
+                self.edits[self._job(event.workload)] += 1
             case _:
                 pass
 
@@ -116,17 +126,17 @@ class _Finder:
 
     def _over(self, key: WorkloadKey) -> None:
         """A workload is gone, and a variant of it with it."""
-        life = self.lives.get(self._name(key))
+        life = self.lives.get(self._job(key))
         if life is None or life.running is None:
             return
         if key in (life.running, self.parent_of.get(life.running)):
             life.running = life.since = None
 
-    def _name(self, key: WorkloadKey) -> str:
-        return self.job_of.get(key, key)
+    def _job(self, key: WorkloadKey) -> _Job:
+        return self.job_of.get(key) or _Job(key)
 
     def _life(self, key: WorkloadKey) -> _Life:
-        return self.lives.setdefault(self._name(key), _Life())
+        return self.lives.setdefault(self._job(key), _Life())
 
     def loops(self) -> Iterator[Violation]:
         """Yield pairs that preempt each other, each once, where the second of them struck back."""
@@ -140,14 +150,16 @@ class _Finder:
                 continue
             told[pair] = None
             seq, at, _ = back[0]
+            first, second = one.name, other.name
             text = (
-                f"{one} and {other} preempt each other: {one} did {_times(there)}, {other} {_times(back)}. "
-                f"{_because(one, there)}; {_because(other, back)}."
+                f"{first} and {second} preempt each other: "
+                f"{first} did {_times(there)}, {second} {_times(back)}. "
+                f"{_because(first, there)}; {_because(second, back)}."
             )
             yield Violation("loops", seq, at, text)
 
     def thrashing(self) -> Iterator[Violation]:
-        for name, life in self.lives.items():
+        for (name, _), life in self.lives.items():
             if len(life.evictions) < THRASHING:
                 continue
             reasons: dict[str, int] = {}

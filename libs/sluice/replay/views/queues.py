@@ -41,14 +41,15 @@ def queue_summary(state: SchedulerState, queue: ClusterQueue) -> dict[str, Any]:
     node = queue.node
     preemptors = list(state.world.pending_preemptions.by_queue.get(queue.name, {}).values())
     rows = {}
-    for fr in sorted(node.quotas):
+    # Also what is used of flavors that were taken out of the queue.
+    for fr in sorted({*node.quotas, *node.usage}):
         flavor, resource = fr
-        quota = node.quotas[fr]
+        nominal = node.quotas[fr].nominal if fr in node.quotas else 0
         used = in_use(queue, preemptors, fr)
         rows[f"{flavor}/{resource}"] = {
-            "nominal": format_value(resource, quota.nominal),
+            "nominal": format_value(resource, nominal),
             "used": format_value(resource, used),
-            "borrowed": format_value(resource, borrowed(used, quota.nominal)),
+            "borrowed": format_value(resource, borrowed(used, nominal)),
             "available": format_value(resource, node.available(fr)),
         }
         if promised := node.used(fr) - used:

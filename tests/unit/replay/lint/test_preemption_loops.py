@@ -1,5 +1,6 @@
 """What lint advises about work that is begun and stopped again and again."""
 
+import msgspec
 import pytest
 
 from sluice.events.base import Event, JobKey, WorkloadKey
@@ -95,3 +96,20 @@ def test_what_was_never_dispatched_was_not_stopped() -> None:
     assert not told(admitted("one"), resumed(), evicted("one"), *given_up * 3, dispatched=False)
     late = [admitted("one"), evicted("one"), resumed()]
     assert not told(*late * 3, dispatched=False), "what is dispatched after it was stopped is taken back"
+
+
+def test_jobs_that_were_submitted_under_one_name_are_not_one() -> None:
+    """One that runs each night, and is moved once each night, is stopped once each time."""
+    nights = []
+    for night in ("u1", "u2", "u3"):
+        again = made(night)
+        job = msgspec.structs.replace(again.workload.job, uid=night)
+        nights += [WorkloadCreated(cause=0, workload=msgspec.structs.replace(again.workload, job=job))]
+        nights += [admitted(night), evicted(night)]
+    finder = _Finder()
+    for seq, event in enumerate(nights, 1):
+        finder.take(event, seq, seq * 1_000_000)
+        if isinstance(event, Admitted):
+            resume = JobResumed(cause=0, job=JobKey("default/a"), workload=event.workload, attempt=1)
+            finder.take(resume, seq, seq * 1_000_000)
+    assert [len(life.evictions) for life in finder.lives.values()] == [1, 1, 1]

@@ -23,7 +23,13 @@ from sluice.core.workload.reasons import (
     deactivation_message,
 )
 from sluice.core.world.activity import may_be_so_still
-from sluice.core.world.inadmissible import GATED_BY_ANNOTATION, Reason, reason_of, without_other_flavors
+from sluice.core.world.inadmissible import (
+    GATED_BY_ANNOTATION,
+    Reason,
+    grows_elsewhere,
+    reason_of,
+    without_other_flavors,
+)
 from sluice.core.world.queue_order import effective_priority
 from sluice.core.world.variants import BETTER_NEXT, HELD_BACK, holds_back, no_allowed_flavor, policy_in_force
 from sluice.events.base import Micros, WorkloadKey
@@ -50,6 +56,8 @@ def why_pending(view: State, workload: WorkloadView) -> Reason:
     derived = _derived(workload)
     if derived is None and (why := _why_barred(view, workload)):
         return (PENDING_EVALUATION, why)
+    if derived is None and (why := _grows_elsewhere(view, workload)):
+        return (MISCONFIGURED, why)
     if derived is None and _backs_off(view, workload):
         return (ON_HOLD, HELD_BACK)
     if workload.parent and derived is None:
@@ -101,6 +109,17 @@ def _why_barred(view: State, workload: WorkloadView) -> str:
         return why
     leaves = any(other.admitted_at is not None and other.evicted for other in parent.variants.values())
     return BETTER_NEXT if leaves and _is_preceded(view, workload, parent) else ""
+
+
+def _grows_elsewhere(view: State, workload: WorkloadView) -> str:
+    """Return that a slice's job runs in another cluster queue than its local queue leads to, '' if not."""
+    replaces, local = workload.record.replaces, workload.local_queue
+    old = view.workloads.get(replaces) if replaces is not None else None
+    if old is None or old.assignment is None or old.evicted or old.cluster_queue is None:
+        return ""
+    if local.cluster_queue is None or local.cluster_queue is old.cluster_queue:
+        return ""
+    return grows_elsewhere(old.cluster_queue.name, workload.record.queue_name, local.cluster_queue.name)
 
 
 def _backs_off(view: State, workload: WorkloadView) -> bool:

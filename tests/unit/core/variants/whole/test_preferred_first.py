@@ -6,6 +6,7 @@ from sluice.api.labels import ALLOWED_RESOURCE_FLAVORS
 from sluice.core import step_size
 from sluice.events.scheduler import BlockedOnPreemptionGates, Evicted, Preempted
 from sluice.events.variants import ParentAdmitted, PreemptionGateClosed, PreemptionGateOpened
+from tests.support.explained import explained
 from tests.support.family_world import FamilyWorld, cell, cluster_queue, job
 from tests.support.objects import kueue_object, priority_class
 
@@ -225,9 +226,8 @@ def test_a_turn_ends_while_checks_of_what_it_has_got_go_on(mode: str, policy: st
     world.verify()
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_nobody_waits_for_the_turn_of_a_variant_that_backs_off(mode: str) -> None:
-    """A check lets the best one try again in an hour: the next one has its turn now, then the best again."""
+def asks_first(mode: str) -> FamilyWorld:
+    """Return a cell whose flavors are taken, and `urgent`, which asks its check before it preempts."""
     check = kueue_object(
         "AdmissionCheck",
         "slow",
@@ -246,6 +246,13 @@ def test_nobody_waits_for_the_turn_of_a_variant_that_backs_off(mode: str) -> Non
         world.message(f"job.default.{name}", "JobSubmitted", low).settle_all()
         world.checks_say(world.variants(name)[flavor].key, "Ready").settle_all()
     world.submit("urgent", priority_class="high").settle()
+    return world
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_nobody_waits_for_the_turn_of_a_variant_that_backs_off(mode: str) -> None:
+    """A check lets the best one try again in an hour: the next one has its turn now, then the best again."""
+    world = asks_first(mode)
     best, next_one = world.variants("urgent").values()
     assert (best.assignment is not None, best.gate_at is not None) == (True, True)
     world.checks_say(best.key, "Retry", requeue_s=3600).settle()
@@ -265,29 +272,14 @@ def test_nobody_waits_for_the_turn_of_a_variant_that_backs_off(mode: str) -> Non
 @pytest.mark.parametrize("mode", MODES)
 def test_checks_that_take_longer_than_a_turn_are_waited_for(mode: str) -> None:
     """Each variant has its turn once; then the one that is asked for is so until its checks have answered."""
-    check = kueue_object(
-        "AdmissionCheck",
-        "slow",
-        {"controllerName": "sluice.dev/external", "preemptionPolicy": "AfterCheckPassedOrOnDemand"},
-    )
-    queue = cluster_queue(
-        {"res": 1, "od": 1},
-        {"migration": {"mode": mode}},
-        preemption=PREEMPTS,
-        admissionChecksStrategy={"admissionChecks": [{"name": "slow"}]},
-    )
-    world = cell(queue, HIGH, check)
-    for name, flavor in (("one", "res"), ("two", "od")):
-        low = job(name)
-        low["metadata"]["annotations"] = {ALLOWED_RESOURCE_FLAVORS: flavor}
-        world.message(f"job.default.{name}", "JobSubmitted", low).settle_all()
-        world.checks_say(world.variants(name)[flavor].key, "Ready").settle_all()
-    world.submit("urgent", priority_class="high").settle()
+    world = asks_first(mode)
     world.run_until(3600)
     turns = [event.workload for event in world.events(PreemptionGateOpened)]
     variants = world.variants("urgent")
     assert turns == [variants["res"].key, variants["od"].key]
     assert [variants[name].assignment is not None for name in ("res", "od")] == [False, True]
+    report = explained(world, variants["res"].key)
+    assert not any("its turn to preempt" in remedy.text for remedy in report.remedies), "it does not come"
     world.checks_say(variants["od"].key, "Ready")
     world.settle_all()
     assert world.flavor_of("urgent") == "od"

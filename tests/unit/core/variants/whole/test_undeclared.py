@@ -1,4 +1,4 @@
-"""What a queue does not declare, and does not count, keeps no racing job from running (`IgnoreUndeclared`)."""
+"""What a queue does not declare or count keeps no racing job from running (`IgnoreUndeclared`)."""
 
 import pytest
 

@@ -474,3 +474,21 @@ def test_what_is_short_is_the_same_in_all_that_is_said_of_two_pod_sets() -> None
     assert short == "3"
     assert "in flavor big, 3 more needed" in report.message
     assert {"big/cpu": 3000} in [remedy.amounts for remedy in report.remedies]
+
+
+def test_a_growth_beside_quota_of_another_queue_says_so() -> None:
+    """Its local queue was led elsewhere while the job runs: it read "pending evaluation"."""
+    world = Cell().queue("here", 3).queue("there", 3)
+    world.submit("e", "here", 2).settle(ready=True)
+    world.delete("LocalQueue", "here", "default")
+    world.apply(kueue_local_queue("here", "there")).settle()
+    world.scale("e", 3).settle()
+    said = "The job has quota of ClusterQueue here, and its LocalQueue here leads to there now"
+    report = explained(world, "e")
+    growth = next(w for w in shown(world).workloads.values() if w.record.replaces is not None)
+    assert (report.rule, why_pending(shown(world), growth)[0]) == ("Misconfigured", "Misconfigured")
+    assert said in report.message
+    assert said in why_pending(shown(world), growth)[1]
+    world.delete("LocalQueue", "here", "default")
+    world.apply(kueue_local_queue("here", "here")).settle()
+    assert world.scheduler.state.world.workloads[growth.key].admitted_at is not None

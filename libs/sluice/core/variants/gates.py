@@ -139,3 +139,6 @@ def gate_deadline(family: Family, timeout: Micros) -> Micros | None:
     if holder.gate_at is not None and (candidate is not None or _leaves_it_to(family, holder)):
         return holder.gate_at + timeout
     return None
+
+
+__all__ = ["keeps_its_turn"]

@@ -100,9 +100,10 @@ def test_what_was_never_dispatched_was_not_stopped() -> None:
 
 def test_jobs_that_were_submitted_under_one_name_are_not_one() -> None:
     """One that runs each night, and is moved once each night, is stopped once each time."""
-    nights = []
+    nights: list[Event] = []
     for night in ("u1", "u2", "u3"):
         again = made(night)
+        assert again.workload.job is not None
         job = msgspec.structs.replace(again.workload.job, uid=night)
         nights += [WorkloadCreated(cause=0, workload=msgspec.structs.replace(again.workload, job=job))]
         nights += [admitted(night), evicted(night)]

@@ -45,14 +45,16 @@ class KeptReservationObserver(Observer):
         """How often its pods were changed in place."""
 
     @hears
-    def _reserved(self, state: State, event: scheduler.QuotaReserved) -> None:
+    def _reserved(self, state: State, event: scheduler.QuotaReserved | variants.ParentAdmitted) -> None:
         job = state.by_workload.get(event.workload)
         if job is None or job.record.key != event.workload:
             return
         if job.todo is not Todo.RECREATE or self._is_for(state, job, event):
             self.waiting[event.workload] = Kept(job.key, job.uid, job.record, _manifest(state, job))
 
-    def _is_for(self, state: State, job: Job, event: scheduler.QuotaReserved) -> bool:
+    def _is_for(
+        self, state: State, job: Job, event: scheduler.QuotaReserved | variants.ParentAdmitted
+    ) -> bool:
         """Is the quota for what the job asks for now, as far as the slice-aggregator knows?"""
         if state.limits_used or event.observed_generation != self.changes.get(event.workload, 0):
             return False
@@ -66,6 +68,8 @@ class KeptReservationObserver(Observer):
         event: slices.JobResumed
         | scheduler.Evicted
         | scheduler.QuotaReleased
+        | variants.ParentEvicted
+        | variants.ParentReleased
         | slices.WorkloadFinished
         | scheduler.WorkloadSliceWithdrawn,
     ) -> None:

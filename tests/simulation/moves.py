@@ -34,11 +34,11 @@ class MovesObserver(Observer):
 
 
 def _pods(workload: Workload) -> dict[tuple[str, str, str], int]:
-    """Return pod set, resource and flavor -> pods."""
+    """Return pod set, resource and flavor -> pods; those that ask for nothing have no flavor, and count."""
     return {
         (pods.name, resource, flavor): pods.count
         for pods in workload.assignment or ()
-        for resource, flavor in pods.flavors.items()
+        for resource, flavor in (("", ""), *pods.flavors.items())
     }
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sluice.core.variants.state import policy_of
+from sluice.core.world.variant_policy import policy_of
 from tests.conformance.build_variants import spec_of
 from tests.conformance.framework import Json, compare
 

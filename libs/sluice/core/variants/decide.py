@@ -18,12 +18,13 @@ import msgspec
 from sluice.core.timing import MICROS_PER_S
 from sluice.core.workload.additions import by_check
 from sluice.core.workload.reasons import CONCURRENT_ADMISSION, PREEMPTED, VARIANT_DEACTIVATED
+from sluice.core.world.variant_policy import VariantPolicy, Wanted
 from sluice.events import variants
 from sluice.events.base import Event, Micros
 
 from .gates import gate_deadline, gates
 from .membership import NO_VARIANT, delete, evict, membership, shared_metadata
-from .state import Family, State, Variant, VariantPolicy, Wanted
+from .state import Family, State, Variant
 
 VARIANT_EVICTED: Final = "VariantEvicted"
 VARIANT_EVICTED_MESSAGE: Final = "Admitted variant was evicted"

@@ -16,13 +16,14 @@ from sluice.api.labels import (
     GATE_CONCURRENT_ADMISSION,
 )
 from sluice.core.workload.reasons import CONCURRENT_ADMISSION
+from sluice.core.world.variant_policy import VariantPolicy, Wanted, restricted
 from sluice.events.base import Event, WorkloadKey
 from sluice.events.ids import uid
 from sluice.events.slices import WorkloadRecord
 from sluice.events.variants import ParentEvicted, ParentMarked, VariantCreated, VariantDeleted, VariantUpdated
 
 from .naming import variant_name
-from .state import Family, State, Variant, VariantPolicy, Wanted, restricted, within
+from .state import Family, State, Variant, within
 
 NO_VARIANT: Final = "No variant is running"
 

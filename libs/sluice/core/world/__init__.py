@@ -11,6 +11,7 @@ __all__ = [
     "preemption_turns",
     "queue_order",
     "reservations",
+    "variant_policy",
     "variants",
     "victim_index",
     "workload",

@@ -20,6 +20,7 @@ from sluice.events.slices import WorkloadRecord
 from .model import ClusterQueue, World
 from .preemption_turns import goes_first
 from .queue_order import queue_order_timestamp
+from .variant_policy import policy_of, restricted
 from .workload import Workload
 
 BETTER_ADMITTED: Final = "A more favorable variant is already admitted"
@@ -128,19 +129,9 @@ def awaits_variants(world: World, workload: Workload) -> bool:
         racing is not None
         and racing.name == workload.cluster_queue
         and workload.key not in world.families
-        and _has_variants(racing.spec, workload.record.allowed_flavors)
+        and (policy := policy_of(racing.spec)) is not None
+        and bool(restricted(policy, workload.record.allowed_flavors))
     )
-
-
-def _has_variants(spec: kueue.ClusterQueueSpec, allowed: Sequence[str]) -> bool:
-    """Does the queue's policy ask for a variant with a flavor that a job allows? It allows any by ()."""
-    policy = spec.concurrent_admission_policy
-    explicit = policy.explicit_variants if policy is not None else None
-    if explicit:
-        names = {name for variant in explicit for name in variant.allowed_resource_flavors}
-    else:
-        names = {quotas.name for group in spec.resource_groups for quotas in group.flavors}
-    return bool(names.intersection(allowed) if allowed else names)
 
 
 def parent_holds(world: World, workload: Workload) -> bool:
@@ -311,7 +302,8 @@ def bars(
         return RETAINED
     if policy.migration.constraints is None:
         return ""
-    limit = last_acceptable(policy, [f.name for group in spec.resource_groups for f in group.flavors])
+    worked_out = policy_of(spec)
+    limit = worked_out.limit if worked_out is not None else None
     return BELOW_LIMIT if limit is not None and preference > limit else ""
 
 
@@ -362,19 +354,6 @@ def looked_at_before(world: World, workload: Workload) -> list[WorkloadKey]:
         for other in siblings(world, workload)
         if other.peers is not None and other.record.preference < preference
     ]
-
-
-def last_acceptable(policy: kueue.ConcurrentAdmissionPolicy, flavors: list[str]) -> int | None:
-    """Return the preference of the last variant that may be migrated to, None if all may (CA9)."""
-    constraints = policy.migration.constraints
-    if constraints is None:
-        return None
-    if policy.explicit_variants:
-        names = [variant.name for variant in policy.explicit_variants]
-        name = constraints.last_acceptable_variant_name
-    else:
-        names, name = flavors, constraints.last_acceptable_flavor_name
-    return names.index(name) if name in names else None
 
 
 def backs_off(world: World, workload: Workload) -> bool:

@@ -17,8 +17,9 @@ from sluice.core.scheduler.state import SchedulerState
 from sluice.core.timing import MICROS_PER_S
 from sluice.core.variants.decide import family_deadline
 from sluice.core.variants.decider import VariantController
-from sluice.core.variants.state import Family, State, policy_of, restricted, within
+from sluice.core.variants.state import Family, State, within
 from sluice.core.workload.reasons import CONCURRENT_ADMISSION, FLAVOR_MIGRATION
+from sluice.core.world.variant_policy import policy_of, restricted
 from sluice.core.world.variants import policy_in_force, siblings
 from sluice.events.base import WorkloadKey
 from sluice.events.config import ObjectApplied, ObjectDeleted

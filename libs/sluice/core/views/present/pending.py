@@ -2,7 +2,7 @@
 
 from sluice.api import kueue
 from sluice.core.variants.decide import why_inactive
-from sluice.core.variants.state import Family, Variant, policy_of, restricted
+from sluice.core.variants.state import Family, Variant
 from sluice.core.views.equivalence import class_key, why_barred, yields
 from sluice.core.views.records import ClusterQueueView, PendingReason, WorkloadView
 from sluice.core.views.state import State
@@ -31,6 +31,7 @@ from sluice.core.world.inadmissible import (
     without_other_flavors,
 )
 from sluice.core.world.queue_order import effective_priority
+from sluice.core.world.variant_policy import policy_of, restricted
 from sluice.core.world.variants import BETTER_NEXT, HELD_BACK, holds_back, no_allowed_flavor, policy_in_force
 from sluice.events.base import Micros, WorkloadKey
 from sluice.events.slices import WorkloadRecord

@@ -66,7 +66,7 @@ fault: .venv/ready ## Kill services and server at random while jobs run; then ch
 	@$(PY) -m tests.fault --checks --kills 40
 
 .PHONY: fault-store
-fault-store: .venv/ready ## Lose buckets, servers, clocks, connections and the log while jobs flow (ten minutes)
+fault-store: .venv/ready ## Lose buckets, servers, clocks, connections and the log while jobs flow (five minutes)
 	@$(PY) -m tests.fault.store
 
 .PHONY: sim
@@ -95,6 +95,10 @@ api: .venv/ready ## Record the public interface anew (tests/unit/public_api.txt)
 .PHONY: changelog
 changelog: .venv/ready ## Move the fragments in changes/ into CHANGELOG.md, as VERSION
 	@$(PY) .ci/changelog.py $(VERSION)
+
+.PHONY: release-check
+release-check: .venv/ready ## Build wheel, sdist, bill of materials, man pages into dist/, and try all of it (five minutes)
+	@$(PY) -m tests.release
 
 .PHONY: cov
 cov: .venv/ready ## Branch coverage of the core by the tests that need no server; 95 % at least

@@ -5,7 +5,7 @@ and decoded in one pass by a decoder that knows the whole catalogue.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, Literal, Protocol
 
@@ -255,10 +255,20 @@ def message_id_of(payload: bytes) -> str:
 
 
 def encode_message(
-    *, message_id: str, source: str, event_type: str, subject: str, at: Micros, data: object
+    *,
+    message_id: str,
+    source: str,
+    event_type: str,
+    subject: str,
+    at: Micros,
+    data: object,
+    extensions: Mapping[str, str] | None = None,
 ) -> bytes:
-    """Return a message from outside: one CloudEvent; *data* is a struct or anything JSON."""
-    return _ENCODER.encode(
+    """Return a message from outside: one CloudEvent; *data* is a struct or anything JSON.
+
+    *extensions*: attributes beside those of CloudEvents itself, which no decider reads.
+    """
+    payload = _ENCODER.encode(
         CloudEvent(
             specversion="1.0",
             id=message_id,
@@ -269,6 +279,7 @@ def encode_message(
             data=msgspec.Raw(_ENCODER.encode(data)),
         )
     )
+    return payload[:-1] + b"," + _ENCODER.encode(extensions)[1:] if extensions else payload
 
 
 def decode_message(payload: bytes) -> CloudEvent | tuple[FieldError, ...]:

@@ -1,6 +1,6 @@
 """What a log is, for the runner and for tests: one contract, kept by memory and by JetStream."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from sluice.events.base import Micros
@@ -72,9 +72,17 @@ class Log(Protocol):
     """Most bytes of one message, headers included."""
 
     async def append(
-        self, suffix: str, payload: bytes, *, expected_last: int | None = None, msg_id: str = ""
+        self,
+        suffix: str,
+        payload: bytes,
+        *,
+        expected_last: int | None = None,
+        msg_id: str = "",
+        headers: Mapping[str, str] | None = None,
     ) -> Ack:
         """Add a message. *expected_last*: sequence that the subject's last message must have, 0 for none.
+
+        *headers*: what is said beside the message, to whom it may concern.
 
         Raises:
             StaleSequenceError: the subject's last message is another one; nothing was added.

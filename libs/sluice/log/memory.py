@@ -1,6 +1,6 @@
 """The log in memory, for tests: what JetStream does, without JetStream."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
 from sluice.events.base import Micros
 from sluice.protocol.subjects import Cell, matches_any
@@ -8,6 +8,7 @@ from sluice.protocol.subjects import Cell, matches_any
 from .contract import MAX_PAYLOAD, Ack, Entry
 from .errors import MessageTooLargeError, StaleSequenceError
 from .nats.consumer import HistoryLostError
+from .nats.protocol import header_block
 
 __all__ = []
 
@@ -32,7 +33,13 @@ class MemoryLog:
         self._tails: list[MemoryTail] = []
 
     async def append(
-        self, suffix: str, payload: bytes, *, expected_last: int | None = None, msg_id: str = ""
+        self,
+        suffix: str,
+        payload: bytes,
+        *,
+        expected_last: int | None = None,
+        msg_id: str = "",
+        headers: Mapping[str, str] | None = None,
     ) -> Ack:
         if len(payload) > self.max_payload:
             raise MessageTooLargeError(suffix, len(payload), self.max_payload)
@@ -42,7 +49,9 @@ class MemoryLog:
             raise StaleSequenceError(suffix, expected_last, actual)
         if msg_id and msg_id in self._ids:
             return Ack(self._ids[msg_id], duplicate=True)
-        entry = Entry(len(self.entries) + 1, suffix, self._now(), payload)
+        entry = Entry(
+            len(self.entries) + 1, suffix, self._now(), payload, header_block(headers) if headers else b""
+        )
         self.entries.append(entry)
         self._last[suffix] = entry
         if msg_id:

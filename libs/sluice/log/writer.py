@@ -14,6 +14,7 @@ import structlog
 
 from sluice.events.codec import encode_step, envelope, message_id_of
 from sluice.events.commit import Step
+from sluice.protocol.tracing import carried
 
 from .commit_chain import Chain
 from .contract import Entry, Log
@@ -120,7 +121,11 @@ class CommitWriter:
         while True:
             try:
                 ack = await self.log.append(
-                    self.writer, payload, expected_last=send.expected_last, msg_id=send.message_id
+                    self.writer,
+                    payload,
+                    expected_last=send.expected_last,
+                    msg_id=send.message_id,
+                    headers=carried(),
                 )
                 if self.chain.acknowledged(ack.seq, duplicate=ack.duplicate):
                     return

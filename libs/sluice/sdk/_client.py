@@ -34,6 +34,7 @@ from sluice.log.nats.kv import Bucket
 from sluice.log.nats.protocol import publish_frame, shown, with_files
 from sluice.protocol.dispatch import DispatchEntry, job_of_key
 from sluice.protocol.subjects import job_suffix
+from sluice.protocol.tracing import carried
 
 from ._entries import read_entry
 from ._errors import NotPublishedError
@@ -309,6 +310,7 @@ class AsyncClient:
             subject=f"{namespace}/{name}",
             at=at,
             data=data,
+            extensions=carried(),
         )
 
     async def _connection(self, job: str, event_type: str) -> Any:

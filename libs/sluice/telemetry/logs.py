@@ -45,6 +45,17 @@ def _shown(value: object) -> str:
         return f"<{type(value).__name__}: {type(error).__name__}>"
 
 
+def _traced(_: object, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Say in which span a line was written, if there is one: as OpenTelemetry's own logs do."""
+    if "opentelemetry.trace" in sys.modules:
+        from opentelemetry.trace import get_current_span
+
+        span = get_current_span().get_span_context()
+        if span.is_valid:
+            event["trace_id"], event["span_id"] = f"{span.trace_id:032x}", f"{span.span_id:016x}"
+    return event
+
+
 def configure_logs(service: str, instance: str, env: Mapping[str, str], stream: TextIO | None = None) -> None:
     """Set up structlog, and the standard library's loggers with it.
 
@@ -65,6 +76,7 @@ def configure_logs(service: str, instance: str, env: Mapping[str, str], stream: 
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
+            _traced,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info if style == "json" else _keep,

@@ -25,11 +25,11 @@ class FaultyLog(MemoryLog):
         self.faults = list(faults)
         self.lost_looks = 0
 
-    async def append(self, suffix, payload, *, expected_last=None, msg_id=""):
+    async def append(self, suffix, payload, **expected):
         fault = self.faults.pop(0) if self.faults else ""
         if fault == "question lost":
             raise UnansweredError(suffix, fault)
-        ack = await super().append(suffix, payload, expected_last=expected_last, msg_id=msg_id)
+        ack = await super().append(suffix, payload, **expected)
         if fault == "answer lost":
             raise UnansweredError(suffix, fault)
         return ack

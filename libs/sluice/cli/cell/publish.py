@@ -13,6 +13,7 @@ from sluice.log.errors import AppendRefusedError, EventLogError
 from sluice.log.nats.jetstream import HEADER_ROOM, read_ack
 from sluice.protocol.query import Object
 from sluice.protocol.subjects import Cell, job_suffix
+from sluice.protocol.tracing import carried, from_environment
 
 from .client import Api
 
@@ -54,6 +55,7 @@ async def publish(api: Api, suffix: str, event_type: str, about: str, data: Any)
         subject=about,
         at=time.time_ns() // 1000,
         data=data,
+        extensions=carried() or from_environment(os.environ),
     )
     subject, room = cell.subject(suffix), api.max_payload - HEADER_ROOM
     if len(payload) > room:

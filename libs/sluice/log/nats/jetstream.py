@@ -4,7 +4,7 @@ import asyncio
 import itertools
 import math
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -120,10 +120,16 @@ class JetStreamLog:
         return await self._link.connection(timeout_s)
 
     async def append(
-        self, suffix: str, payload: bytes, *, expected_last: int | None = None, msg_id: str = ""
+        self,
+        suffix: str,
+        payload: bytes,
+        *,
+        expected_last: int | None = None,
+        msg_id: str = "",
+        headers: Mapping[str, str] | None = None,
     ) -> Ack:
         subject = self.cell.subject(suffix)
-        headers = {}
+        headers = dict(headers or ())
         if msg_id:
             headers["Nats-Msg-Id"] = msg_id
         if expected_last is not None:

@@ -18,6 +18,7 @@ __all__ = [
     "Frame",
     "ProtocolError",
     "addresses",
+    "header_block",
     "headers_of",
     "publish_frame",
     "shown",
@@ -130,12 +131,17 @@ def headers_of(header: bytes) -> dict[str, str]:
     return fields
 
 
+def header_block(headers: Mapping[str, str]) -> bytes:
+    """Return the fields as a header block."""
+    lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    return f"NATS/1.0\r\n{lines}\r\n".encode()
+
+
 def publish_frame(subject: str, payload: bytes, reply: str, headers: Mapping[str, str]) -> bytes:
     """Return the bytes that publish a message."""
     if not headers:
         return b"PUB %s %s %d\r\n%s\r\n" % (subject.encode(), reply.encode(), len(payload), payload)
-    lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-    block = f"NATS/1.0\r\n{lines}\r\n".encode()
+    block = header_block(headers)
     sizes = len(block), len(block) + len(payload)
     return b"HPUB %s %s %d %d\r\n%s%s\r\n" % (subject.encode(), reply.encode(), *sizes, block, payload)
 

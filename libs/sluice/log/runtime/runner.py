@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import structlog
-from opentelemetry import trace
 
 from sluice.events.base import Micros
 from sluice.log.contract import Log, Tail
@@ -32,9 +31,9 @@ from .metrics import RunnerMetrics
 from .replica import Fenced, Moment, Replica
 from .snapshot import Packed, Snapshots, pack
 from .snapshot_info import SnapshotInfo
+from .spans import Spans
 
 log = structlog.get_logger("sluice.log.runner")
-_TRACER = trace.get_tracer("sluice.log")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +73,7 @@ class Runner[S]:
         clock: Callable[[], Micros] = wall_clock,
         settings: Settings | None = None,
         instance: str = "",
+        spans: Spans | None = None,
     ) -> None:
         self.log = target
         self._time = LogTime(clock)
@@ -81,6 +81,7 @@ class Runner[S]:
         self.snapshots, self.bases = snapshots, bases
         self.settings = settings or Settings()
         self.metrics = RunnerMetrics(decider.writer)
+        self._spans = spans or Spans(decider.writer)
         self.writer = CommitWriter(target, decider.writer, instance=instance)
         self.replica: Replica[S] = Replica(
             decider, self.writer.wrote, hooks, mark_inputs=self.settings.mark_inputs
@@ -129,7 +130,8 @@ class Runner[S]:
         try:
             while not self._stopping:
                 try:
-                    await self._rebuild()
+                    with self._spans.rebuilding():
+                        await self._rebuild()
                     await self._stand_by()
                     if not self._stopping:
                         await self._lead()
@@ -176,7 +178,6 @@ class Runner[S]:
 
     # rebuilding and standing by
 
-    @_TRACER.start_as_current_span("rebuild")
     async def _rebuild(self) -> None:
         started = time.perf_counter()
         self.leadership.candidate(False)
@@ -286,6 +287,7 @@ class Runner[S]:
                 if begin:
                     await asyncio.sleep(0)
                     self._check()
+                self._spans.heard(entries[begin : begin + chunk])
                 if replica.hear(entries[begin : begin + chunk]):
                     await self._settle(more=begin + chunk < len(entries))
             if not replica.settled or (replica.due is not None and self._now() >= replica.due):
@@ -304,6 +306,10 @@ class Runner[S]:
             raise Fenced("the lease is another's")
 
     async def _settle(self, *, more: bool = False) -> None:
+        with self._spans.deciding(self.replica):
+            await self._decide(more=more)
+
+    async def _decide(self, *, more: bool) -> None:
         """Decide until there is nothing more to decide; commits go out meanwhile.
 
         What comes in meanwhile may have to be answered first, so the turn ends after a while if there is
@@ -365,8 +371,7 @@ class Runner[S]:
     async def _commit_all(self) -> None:
         try:
             while steps := self.replica.take():
-                with _TRACER.start_as_current_span("commit") as span:
-                    span.set_attributes({"sluice.writer": self.decider.writer, "sluice.steps": len(steps)})
+                with self._spans.committing(len(steps)) as span:
                     await self.writer.write(steps, self._on_written)
                     span.set_attribute("sluice.seq", self.writer.head)
         except Exception as error:

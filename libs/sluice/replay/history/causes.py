@@ -17,6 +17,7 @@ from sluice.events.variants import VariantCreated
 from sluice.log.contract import Entry
 from sluice.log.fold import steps_of
 from sluice.protocol.subjects import COMMITS, job_of
+from sluice.protocol.tracing import said_in
 from sluice.replay.source.source import Source
 from sluice.replay.source.time_travel import Progress, tracked
 
@@ -80,31 +81,12 @@ def of_message(entry: Entry) -> Happening:
         return Happening(entry.seq, root, entry.at, 0, "Unreadable", {"detail": "; ".join(map(str, message))})
     data: dict[str, Any] = {"subject": entry.suffix}
     if (job := job_of(entry.suffix)) is not None:
-        data |= {"job": job, **_trace_context(entry.payload)}
+        data |= {"job": job, **said_in(entry.payload)}
     elif root == "verdict":
         with contextlib.suppress(*UNREADABLE):
             said = msgspec.json.decode(message.data)
             data |= {k: said[k] for k in ("workload", "check", "state", "attempt") if k in said}
     return Happening(entry.seq, root, entry.at, 0, message.type, data)
-
-
-class _Traced(msgspec.Struct):
-    """The extension *distributed tracing* of CloudEvents."""
-
-    traceparent: str = ""
-    tracestate: str = ""
-
-
-_TRACED = msgspec.json.Decoder(_Traced)
-
-
-def _trace_context(payload: bytes) -> dict[str, str]:
-    """Return what a message says of the trace in which it was made; no decider looks at it."""
-    if b'"traceparent"' in payload:
-        with contextlib.suppress(*UNREADABLE):
-            found = _TRACED.decode(payload)
-            return {k: v for k, v in msgspec.structs.asdict(found).items() if v}
-    return {}
 
 
 def preemptions_of(source: Source, key: str, progress: Progress | None = None) -> list[Happening]:

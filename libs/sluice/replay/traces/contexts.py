@@ -1,18 +1,10 @@
 """Ids of traces and spans, worked out of what the log says: made again, they are the same."""
 
-from collections.abc import Mapping
 from hashlib import sha256
 
-from opentelemetry.trace import SpanContext, TraceFlags, TraceState, get_current_span
-from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+from opentelemetry.trace import SpanContext, TraceFlags, TraceState
 
 _SAMPLED = TraceFlags(TraceFlags.SAMPLED)
-
-
-def submitted_in(carried: Mapping[str, str]) -> SpanContext | None:
-    """Return the span in which a message was made, by its traceparent; None if it names no valid one."""
-    found = get_current_span(TraceContextTextMapPropagator().extract(carried)).get_span_context()
-    return found if found.is_valid else None
 
 
 def root(seed: str, submitter: SpanContext | None) -> SpanContext:

@@ -13,6 +13,7 @@ from opentelemetry.trace import SpanContext
 
 from sluice.core.views.present.job import Phase
 from sluice.events.base import Micros
+from sluice.protocol.tracing import context_of
 from sluice.replay.history.causes import Happening
 
 from . import contexts
@@ -52,7 +53,7 @@ class JobTraces:
         self._until = max(self._until, h.at)
         match h.type:
             case "JobSubmitted":
-                self._sent[h.seq] = _Sent(h.at, contexts.submitted_in(h.data))
+                self._sent[h.seq] = _Sent(h.at, context_of(h.data))
             case "Rejected":
                 self._sent.pop(h.cause, None)
             case "InputsIgnored":

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import structlog
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.trace import NonRecordingSpan, SpanContext, use_span
 
 from sluice.core.views.totals import TOTALS, count, series
 from sluice.log.runtime.metrics import COMMIT_BUCKETS_S, RunnerMetrics
@@ -69,26 +70,18 @@ def test_both_sides_agree_on_the_histogram():
     assert DEFAULT_BOUNDS_S == COMMIT_BUCKETS_S
 
 
-async def test_commits_are_traced(monkeypatch):
-    """Every commit is a span that says where it landed, once an exporter is there."""
-    from sluice.log.memory import MemoryLog
-    from sluice.log.runtime import runner
-    from tests.integration.log.bank import order
-    from tests.unit.log.runtime.test_runner import caught_up, eventually, running
+@pytest.mark.usefixtures("_fresh_structlog")
+def test_a_line_says_in_which_span_it_was_written():
+    """As hexadecimal numbers, which is how collectors show them; a line outside of spans has none."""
+    out = io.StringIO()
+    configure_logs("scheduler", "a-1", {"SLUICE_LOG_FORMAT": "json"}, out)
+    with use_span(NonRecordingSpan(SpanContext(0xABC, 0xDEF, is_remote=True))):
+        structlog.get_logger("x").info("within")
+    structlog.get_logger("x").info("without")
 
-    telemetry = ProcessTelemetry("scheduler", "a", "memory")
-    monkeypatch.setattr(runner, "_TRACER", telemetry._tracers.get_tracer("x"))
-    log = MemoryLog()
-    await log.append("job.a.b", order("o"))
-    async with running(log) as running_one:
-        await eventually(lambda: caught_up(running_one))
-
-    (span,) = telemetry.spans.get_finished_spans()
-    assert (span.name, dict(span.attributes or {})) == (
-        "commit",
-        {"sluice.writer": "scheduler", "sluice.steps": 1, "sluice.seq": 2},
-    )
-    telemetry.close()
+    within, without = map(json.loads, out.getvalue().splitlines())
+    assert (within["trace_id"], within["span_id"]) == (f"{0xABC:032x}", f"{0xDEF:016x}")
+    assert without.keys().isdisjoint({"trace_id", "span_id"})
 
 
 def test_totals_are_exported_when_asked():

@@ -96,6 +96,10 @@ api: .venv/ready ## Record the public interface anew (tests/unit/public_api.txt)
 changelog: .venv/ready ## Move the fragments in changes/ into CHANGELOG.md, as VERSION
 	@$(PY) .ci/changelog.py $(VERSION)
 
+.PHONY: test-containers
+test-containers: .venv/ready ## Cells in containers, of one server and of three; needs a Docker engine (ten minutes)
+	@SLUICE_CONTAINERS=1 $(PY) -m pytest -q -rs tests/containers
+
 .PHONY: release-check
 release-check: .venv/ready ## Build wheel, sdist, bill of materials, man pages into dist/, and try all of it (five minutes)
 	@$(PY) -m tests.release

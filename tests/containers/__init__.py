@@ -1,0 +1,1 @@
+"""A whole cell in containers, by testcontainers: `make test-containers`."""

@@ -28,6 +28,7 @@ from . import (
     restart,
     scenario,
     take_over,
+    telemetry,
     variants,
     verify_rate,
 )
@@ -116,6 +117,7 @@ BENCHES: dict[str, Bench] = {
     ),
     "flood": Bench(flood.run, flood.key, "reports, and other publishers, within 100 ms at p99"),
     "memory": Bench(memory.run, memory.key, "api under 1,000 B, what decides nothing of the past 0 B"),
+    "telemetry": Bench(telemetry.run, telemetry.key, "under 1.05"),
     "parsers": Bench(parsers.run, parsers.key, "none"),
     "variants": Bench(variants.run, variants.key, "2.5"),
     "replay": Bench(

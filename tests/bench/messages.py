@@ -2,6 +2,8 @@
 
 import msgspec
 
+from sluice.protocol.tracing import carried
+
 _encode = msgspec.json.Encoder().encode
 
 
@@ -16,5 +18,6 @@ def job_message(kind: str, job: str, data: object, *, attempt: int = 0) -> bytes
             "subject": job,
             "time": "2026-01-01T00:00:00Z",
             "data": data,
+            **carried(),
         }
     )

@@ -44,6 +44,7 @@ from . import (
     resize,
     restart,
     take_over,
+    telemetry,
     variants,
     verify_rate,
 )
@@ -120,6 +121,7 @@ SHORT: dict[str, Callable[[], Figures]] = {
     "resize": lambda: resize.run(5),
     "restart": lambda: restart.run(EVENTS),
     "take_over": lambda: take_over.run(1),
+    "telemetry": lambda: telemetry.run(TINY, 1, 60),
     "variants": lambda: variants.run(ROOMY, 60),
     "verify_rate": lambda: verify_rate.run(EVENTS),
 }
@@ -141,6 +143,7 @@ CONSTANTS: tuple[tuple[Any, str, Any], ...] = (
     (replay, "LARGE_SCALE", SMOKE),
     (resize, "RESIZES", 4),
     (resize, "PACED", 2),
+    (telemetry, "SCRAPE_S", 0.2),
     (verify_rate, "LARGE_SCALE", SMOKE),
 )
 

@@ -1,5 +1,7 @@
 """Spans of what a runner does, each linked to what caused it. Without an exporter they cost nothing."""
 
+import time
+from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
@@ -16,6 +18,8 @@ from sluice.protocol.tracing import context_of, said_in
 MOST_LINKS = 64
 """Of one span, the newest: who submits ten thousand jobs at once does not look at each link."""
 
+
+_IN_HEADER, _IN_PAYLOAD = b"traceparent:", b'"traceparent"'
 
 Contexts = dict[tuple[int, int], SpanContext]
 """Spans by their ids, the newest last."""
@@ -40,8 +44,14 @@ class Spans:
         idle = isinstance(provider, trace.ProxyTracerProvider | trace.NoOpTracerProvider)
         self._tracer = tracer or (None if idle else provider.get_tracer("sluice.log"))
         self._writer = writer
-        self._heard: Contexts = {}
-        """Spans of what came in since something was decided."""
+        self._heard: deque[Entry] = deque(maxlen=MOST_LINKS)
+        """What came in since the last turn, and may name the span in which it was made."""
+        self._began_ns = 0
+        """When the turn under way began; 0 without one."""
+        self._turn: Span | None = None
+        """The span of that turn, once there is something to be said of it."""
+        self._caused: tuple[SpanContext, ...] = ()
+        """What that turn was caused by."""
         self._decided: Contexts = {}
         """Decisions that are in no commit yet, and what caused them."""
 
@@ -49,13 +59,12 @@ class Spans:
         """Take note of the spans in which inputs were made."""
         if self._tracer is None:
             return
-        for entry in entries:
-            if entry.suffix == self._writer:
-                continue
-            said = headers_of(entry.header) if b"traceparent:" in entry.header else said_in(entry.payload)
-            context = context_of(said)
-            if context is not None:
-                _add(self._heard, context)
+        # Read only when something was decided: most of what a service hears is not for it.
+        self._heard.extend(
+            entry
+            for entry in entries
+            if entry.suffix != self._writer and (_IN_HEADER in entry.header or _IN_PAYLOAD in entry.payload)
+        )
 
     @contextmanager
     def rebuilding(self) -> Iterator[None]:
@@ -63,7 +72,9 @@ class Spans:
         if self._tracer is None:
             yield
             return
-        self._heard, self._decided = {}, {}
+        self._heard.clear()
+        self._decided = {}
+        self._began_ns, self._turn = 0, None
         with trace.use_span(self._start("rebuild", ()), end_on_exit=True):
             yield
 
@@ -74,23 +85,31 @@ class Spans:
             yield
             return
         before = replica.decided
-        span = self._start("decide", self._heard.values())
-        contexts = (*self._heard.values(), span.get_span_context())
-        self._heard = {}
-        # Now, as a part of the turn may be committed before its end.
-        _add(self._decided, *contexts)
-        with trace.use_span(span):
+        self._began_ns = time.time_ns()
+        try:
             yield
-        steps = replica.decided - before
-        if not steps:
-            # A span that is not ended is not exported.
-            for context in contexts:
-                self._decided.pop(_key(context), None)
-            return
-        if replica.pending:
-            _add(self._decided, *contexts)
-        span.set_attribute("sluice.steps", steps)
-        span.end()
+            steps = replica.decided - before
+            if steps:
+                span = self._turn or self._begin_turn()
+                if replica.pending:
+                    _add(self._decided, *self._caused, span.get_span_context())
+                span.set_attribute("sluice.steps", steps)
+                span.end()
+        finally:
+            self._began_ns, self._turn, self._caused = 0, None, ()
+            self._heard.clear()
+
+    def _begin_turn(self) -> Span:
+        """Make the span of the turn under way; most turns need none."""
+        found: Contexts = {}
+        for entry in self._heard:
+            said = headers_of(entry.header) if _IN_HEADER in entry.header else said_in(entry.payload)
+            context = context_of(said)
+            if context is not None:
+                _add(found, context)
+        self._caused = tuple(found.values())
+        self._turn = self._start("decide", self._caused, self._began_ns)
+        return self._turn
 
     @contextmanager
     def committing(self, steps: int) -> Iterator[Span]:
@@ -98,18 +117,26 @@ class Spans:
         if self._tracer is None:
             yield trace.INVALID_SPAN
             return
+        if self._began_ns:
+            # A part of a turn is committed before its end.
+            turn = self._turn or self._begin_turn()
+            _add(self._decided, *self._caused, turn.get_span_context())
         span = self._start("commit", self._decided.values())
         self._decided = {}
         span.set_attribute("sluice.steps", steps)
         with trace.use_span(span, end_on_exit=True):
             yield span
 
-    def _start(self, name: str, causes: Iterable[SpanContext]) -> Span:
+    def _start(self, name: str, causes: Iterable[SpanContext], begin_ns: int | None = None) -> Span:
         assert self._tracer is not None
         links = [Link(context) for context in causes]
         # Of no parent: it would be what happens to be under way where the task was begun.
         return self._tracer.start_span(
-            name, Context(), links=links, attributes={"sluice.writer": self._writer}
+            name,
+            Context(),
+            links=links,
+            attributes={"sluice.writer": self._writer},
+            start_time=begin_ns,
         )
 
 

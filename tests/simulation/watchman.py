@@ -139,6 +139,10 @@ class Watchman:
     def unfinished_jobs(self, namespace: str) -> int:  # noqa: ARG002
         return len(self.slices.jobs)
 
+    def unfinished_of_kind(self, kind: str) -> int:
+        references = [job.record.job for job in self.slices.jobs.values()]
+        return sum(one is not None and one.kind == kind for one in references)
+
     def touched_by_people(self) -> None:
         """Somebody has submitted or edited something: what circles is counted anew."""
         self.preempted.clear()

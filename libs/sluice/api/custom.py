@@ -73,6 +73,8 @@ class CustomObject(Manifest, frozen=True):
     kind: str
     metadata: ObjectMeta = ObjectMeta()
     spec: dict[str, Any] = {}
+    status: Any = None
+    """What is exported with one may be brought back; it is not kept."""
 
 
 def may_be_custom(api_version: object) -> bool:

@@ -11,9 +11,9 @@ import msgspec
 from . import _walk
 from .custom import may_be_custom
 from .errors import UNREADABLE, FieldError, InvalidError, not_supported, required, type_invalid, unreadable
-from .mapped import MappedJob
+from .mapped import MappedJob, Mapping, OwnKinds, own_job
 from .meta import Manifest
-from .scheme import BY_GVK, Kind, custom_kind
+from .scheme import BY_GVK, Kind, custom_kind, own_job_kind
 from .spelling import as_written
 from .unsupported import instead_of, unknown_kind
 
@@ -47,8 +47,10 @@ _decoders: dict[tuple[str, str], msgspec.json.Decoder[Manifest]] = {
 """Not of kinds that keep their spec as it was written: how deep that is has to be looked at."""
 
 
-def decode_json(data: bytes | bytearray | memoryview | msgspec.Raw | str) -> Manifest:
-    """Decode one JSON manifest.
+def decode_json(
+    data: bytes | bytearray | memoryview | msgspec.Raw | str, *, own_kinds: OwnKinds | None = None
+) -> Manifest:
+    """Decode one JSON manifest; *own_kinds* as of `decode_object`.
 
     Raises:
         DecodeError: not JSON, not a known kind, or not of its shape.
@@ -60,7 +62,7 @@ def decode_json(data: bytes | bytearray | memoryview | msgspec.Raw | str) -> Man
             return decoder.decode(data)
     except UNREADABLE:
         pass  # walked below, for better errors
-    return decode_object(_parsed(data))
+    return decode_object(_parsed(data), own_kinds=own_kinds)
 
 
 def _may_hold_huge(data: bytes | bytearray | memoryview | msgspec.Raw | str) -> bool:
@@ -76,11 +78,11 @@ def _parsed(data: bytes | bytearray | memoryview | msgspec.Raw | str) -> object:
         raise DecodeError((unreadable(f"not JSON: {error}"),)) from error
 
 
-def decode_object(value: object, *, custom: bool = False) -> Manifest:
+def decode_object(value: object, *, custom: bool = False, own_kinds: OwnKinds | None = None) -> Manifest:
     """Decode one manifest from Python values (dict, list, str, int, float, bool, None).
 
     *custom*: kinds that teams have registered are taken, too; whether one is, and fits its schema, is not
-    known here.
+    known here. *own_kinds*: says by which mapping jobs of teams' kinds go, which are taken then.
 
     Raises:
         DecodeError: not a known kind, or not of its shape.
@@ -92,19 +94,41 @@ def decode_object(value: object, *, custom: bool = False) -> Manifest:
             raise DecodeError((unreadable(f"nested deeper than {MAX_DEPTH} levels"),))
         if huge := list(_walk.huge_integers(value)):
             raise DecodeError(tuple(huge), describe(value))
-    kind = find_kind(value, custom=custom)
+    mapping = _own_mapping(value, own_kinds)
+    kind = find_kind(value, custom=custom) if mapping is None else _own_kind(value)
     manifest = _walk.without_nulls(value)
     problems: list[FieldError] = []
     if kind.prepare is not None:
         manifest = kind.prepare(manifest, problems)
+    # A mapping is not for whoever submits: what is decoded has none.
+    shape = kind.type if mapping is None else MappedJob
     try:
-        decoded = msgspec.convert(manifest, kind.type)
+        decoded = msgspec.convert(manifest, shape)
     except msgspec.ValidationError as error:
-        found = _walk.shape_errors(manifest, kind.type) or [unreadable(str(error))]
+        found = _walk.shape_errors(manifest, shape) or [unreadable(str(error))]
         raise DecodeError((*problems, *as_written(found, value)), describe(value)) from error
     if problems:
         raise DecodeError(tuple(problems), describe(value))
+    if mapping is not None and isinstance(decoded, MappedJob):
+        return own_job(decoded, mapping)
     return decoded
+
+
+def _own_mapping(value: dict[str, Any], own_kinds: OwnKinds | None) -> Mapping | None:
+    """Return the mapping of a team's kind that *value* says it is; kinds that there are have none."""
+    if own_kinds is None:
+        return None
+    key = str(value.get("apiVersion")), str(value.get("kind"))
+    return None if key in BY_GVK else own_kinds(*key)
+
+
+def _own_kind(value: dict[str, Any]) -> Kind:
+    return own_job_kind(str(value["apiVersion"]), str(value["kind"]))
+
+
+def any_own_kind(api_version: str, kind: str) -> Mapping | None:
+    """Say of every kind that may be a team's that it is one, of which nothing is known here."""
+    return Mapping() if may_be_custom(api_version) and not instead_of(api_version, kind) else None
 
 
 def wrong_fields(data: bytes | msgspec.Raw, kind: type[msgspec.Struct]) -> tuple[FieldError, ...]:

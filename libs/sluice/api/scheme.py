@@ -6,7 +6,7 @@ from typing import Any
 
 from . import batch_v1, check_parameters, convert, core_v1, custom, jobset, kueue, node_v1, ray, sluice_v1
 from .errors import FieldError
-from .mapped import MAPPED, MappedJob
+from .mapped import MAPPED, JobKind, MappedJob, OwnJob
 from .meta import Manifest
 
 Object = dict[str, Any]
@@ -46,7 +46,7 @@ VIEWS = (
 )  # fmt: skip
 """Words for what can be looked at and is no kind of manifest."""
 
-JOB_TYPES = (batch_v1.Job, ray.RayCluster, ray.RayJob, jobset.JobSet, sluice_v1.Job, MappedJob)
+JOB_TYPES = (batch_v1.Job, ray.RayCluster, ray.RayJob, jobset.JobSet, sluice_v1.Job, MappedJob, OwnJob)
 
 JOB_KINDS: tuple[str, ...] = ("Job", "RayCluster", "RayJob", "JobSet", *(kind for _, kind in MAPPED))
 """What jobs are called, for messages."""
@@ -141,6 +141,7 @@ KINDS: tuple[Kind, ...] = (
         "customresourcedefinitions",
         aliases=("crd", "crds"),
     ),
+    Kind(sluice_v1.API_VERSION, "JobKind", JobKind, "jobkinds", aliases=("jk",)),
     Kind(sluice_v1.API_VERSION, "Configuration", kueue.Configuration, "configurations", aliases=("config",)),
 )
 
@@ -175,6 +176,8 @@ def kind_of(manifest: Manifest) -> Kind:
     """
     if isinstance(manifest, custom.CustomObject):
         return custom_kind(manifest.api_version, manifest.kind)
+    if isinstance(manifest, OwnJob):
+        return own_job_kind(manifest.api_version, manifest.kind)
     if isinstance(manifest, MappedJob):
         return BY_GVK[manifest.api_version, manifest.kind]
     return BY_TYPE[type(manifest)]
@@ -183,6 +186,11 @@ def kind_of(manifest: Manifest) -> Kind:
 def custom_kind(api_version: str, kind: str) -> Kind:
     """Return the kind of an object that some team's definition may have registered."""
     return Kind(api_version, kind, custom.CustomObject, f"{kind.lower()}s")
+
+
+def own_job_kind(api_version: str, kind: str) -> Kind:
+    """Return the kind of a job that some team's JobKind describes."""
+    return Kind(api_version, kind, OwnJob, f"{kind.lower()}s", namespaced=True)
 
 
 def configuration_kinds() -> tuple[Kind, ...]:

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
+from sluice.api.mapped import Mapping
+
 from .base import Event, FieldError, JobKey, Micros, PodSet, Value, WorkloadKey
 from .job import OnLoss
 
@@ -56,6 +58,9 @@ class WorkloadRecord(Value, frozen=True, kw_only=True):
 
     While it has quota it keeps that, and this says what it is when it is nominated again.
     """
+    mapping: Mapping | None = None
+    """Of a job of a team's kind: how its manifests are read for as long as it lives, whatever becomes of
+    the JobKind meanwhile."""
 
     @property
     def key(self) -> WorkloadKey:

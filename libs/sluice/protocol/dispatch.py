@@ -21,6 +21,7 @@ from typing import Literal
 from urllib.parse import quote, unquote
 
 from sluice.api.core_v1 import Toleration
+from sluice.api.mapped import Mapping
 from sluice.events.base import JobKey, Value, WorkloadKey
 from sluice.events.job import OnLoss
 
@@ -83,6 +84,8 @@ class DispatchEntry(Value, frozen=True, kw_only=True):
     seq: int = 0
     """Log sequence of the commit that made it so."""
     pod_sets: Sequence[DispatchPodSet] = ()
+    mapping: Mapping | None = None
+    """Of a job of a team's kind: where its manifest has its pods, and what says that it may run."""
 
 
 class Claim(Value, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ from .objects import NAMESPACED_KINDS
 ELSEWHERE = "(another namespace)"
 """Stands for what belongs to others, where an object's own text names it."""
 
-FOR_ALL = frozenset({"WorkloadPriorityClass"})
+FOR_ALL = frozenset({"WorkloadPriorityClass", "JobKind"})
 """Kinds of the whole cell that whoever submits a job has to know."""
 
 _NAMED = re.compile(r"([a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)/[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")

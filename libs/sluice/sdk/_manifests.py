@@ -6,12 +6,14 @@ from typing import Any
 
 import msgspec
 
+from sluice.api.custom import CustomObject
 from sluice.api.decode import decode_object, describe
 from sluice.api.errors import FieldError, InvalidError, not_supported, required
-from sluice.api.mapped import with_groups
+from sluice.api.mapped import as_submitted, with_groups
 from sluice.api.meta import Manifest
 from sluice.api.scheme import JOB_KINDS, JOB_TYPES, kind_of
 from sluice.api.validation import validate
+from sluice.api.validation.job import check_unread_job
 from sluice.api.yaml import decode_yaml
 
 from ._errors import ManifestError
@@ -46,7 +48,7 @@ def load(source: Source, namespace: str = "") -> list[JobManifest]:
         ]
     if isinstance(source, Mapping):
         try:
-            manifest = decode_object(dict(source))
+            manifest = decode_object(dict(source), custom=True)
         except InvalidError as error:
             raise ManifestError(describe(dict(source)), error.errors) from error
         return [checked(manifest, namespace)]
@@ -72,17 +74,26 @@ def _from_file(path: Path) -> Iterator[tuple[Manifest, str]]:
 def checked(manifest: Manifest, namespace: str = "", where: str = "") -> JobManifest:
     """Check a job's manifest as the cell will, and encode it.
 
+    Of kinds that may be teams' own only the metadata is checked: the cell knows their JobKinds.
+
     Raises:
         ManifestError: it is no job, or is invalid.
     """
     kind = kind_of(manifest)
     prefix = f"{where}: " if where else ""
-    if not isinstance(manifest, JOB_TYPES):
+    if not isinstance(manifest, (*JOB_TYPES, CustomObject)):
         raise ManifestError(f"{prefix}{kind.kind}", (not_supported("kind", kind.kind, JOB_KINDS),))
     metadata = manifest.metadata
     if not metadata.namespace:
         metadata = msgspec.structs.replace(metadata, namespace=namespace or "default")
         manifest = msgspec.structs.replace(manifest, metadata=metadata)
-    if errors := validate(manifest):
+    if errors := _errors(manifest):
         raise ManifestError(f'{prefix}{kind.kind} "{metadata.namespace}/{metadata.name}"', errors)
-    return JobManifest(metadata.namespace, metadata.name, msgspec.Raw(msgspec.json.encode(manifest)))
+    whole = msgspec.json.encode(as_submitted(manifest))
+    return JobManifest(metadata.namespace, metadata.name, msgspec.Raw(whole))
+
+
+def _errors(manifest: Manifest) -> list[FieldError]:
+    if not isinstance(manifest, CustomObject):
+        return validate(manifest)
+    return check_unread_job(manifest.metadata)

@@ -1,8 +1,10 @@
-"""The struct of all kinds that are read by a table: their spec is kept as it was written."""
+"""The structs of all kinds that are read by a table: their spec is kept as it was written."""
 
 from typing import Any
 
 from sluice.api.meta import Manifest, ObjectMeta
+
+from .rules import Mapping
 
 
 class MappedJob(Manifest, frozen=True):
@@ -13,3 +15,37 @@ class MappedJob(Manifest, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
     spec: dict[str, Any] = {}
     status: Any = None
+
+
+class OwnJob(MappedJob, frozen=True):
+    """A job of a kind that a team has described, with the mapping that it goes by.
+
+    The mapping is no part of the manifest, and never decoded from one.
+    """
+
+    mapping: Mapping = Mapping()
+
+
+def own_job(job: MappedJob, mapping: Mapping) -> OwnJob:
+    """Return the job with the mapping that it goes by."""
+    return OwnJob(
+        api_version=job.api_version,
+        kind=job.kind,
+        metadata=job.metadata,
+        spec=job.spec,
+        status=job.status,
+        mapping=mapping,
+    )
+
+
+def as_submitted(manifest: Manifest) -> Manifest:
+    """Return what is encoded of a manifest: of a team's kind, all but the mapping."""
+    if not isinstance(manifest, OwnJob):
+        return manifest
+    return MappedJob(
+        api_version=manifest.api_version,
+        kind=manifest.kind,
+        metadata=manifest.metadata,
+        spec=manifest.spec,
+        status=manifest.status,
+    )

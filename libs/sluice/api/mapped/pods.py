@@ -10,7 +10,7 @@ from sluice.api import _walk
 from sluice.api.core_v1 import Container, PodSpec, PodTemplateSpec, ResourceRequirements
 from sluice.api.errors import FieldError, InvalidError, invalid, plain, required, type_invalid
 
-from .job import MappedJob
+from .job import MappedJob, OwnJob
 from .rules import ITSELF, PodSetRule, find
 from .rules import Mapping as Rules
 from .spark import spark_pods
@@ -34,6 +34,8 @@ class Pods:
 
 def rules_of(job: MappedJob) -> Rules:
     """Return what is known of the job's kind; nothing, if that is unknown."""
+    if isinstance(job, OwnJob):
+        return job.mapping
     known = MAPPED.get((job.api_version, job.kind))
     return Rules() if known is None else known.mapping
 

@@ -21,7 +21,7 @@ from sluice.api import (
 from sluice.api import custom as custom_api
 from sluice.api.errors import FieldError, InvalidError
 from sluice.api.features import NONE
-from sluice.api.mapped import MappedJob
+from sluice.api.mapped import JobKind, MappedJob, OwnJob
 from sluice.api.meta import Manifest, ObjectMeta
 from sluice.api.scheme import kind_of
 
@@ -107,6 +107,8 @@ _RULES: dict[type[Manifest], tuple[_Check, ...]] = {
     ray.RayJob: (ray_job.check_ray_job,),
     jobset.JobSet: (ray_job.check_jobset,),
     MappedJob: (mapped_job.check_mapped_job,),
+    OwnJob: (mapped_job.check_mapped_job,),
+    JobKind: (_gateless(mapped_job.check_job_kind),),
 }
 
 
@@ -151,6 +153,8 @@ def validate_update(new: Manifest, old: Manifest, gates: Gates = NONE) -> list[F
             found = validate(new, gates) + small.check_admission_check_update(new, old)
         case custom_api.CustomResourceDefinition(), custom_api.CustomResourceDefinition():
             found = validate(new, gates) + custom.check_definition_update(new, old)
+        case JobKind(), JobKind():
+            found = validate(new, gates) + mapped_job.check_job_kind_update(new, old)
         case _:
             return validate(new, gates)
     return _once(found)

@@ -15,6 +15,7 @@ from sluice.api.meta import ObjectMeta
 from . import names, pods, quotas
 from .family import check_gate_names, check_parent_label
 from .gated_by import check_gated_by
+from .meta import check_metadata
 from .workload import PARTIAL_AND_ELASTIC
 
 MAX_POD_SETS = 8
@@ -55,6 +56,11 @@ def check_job_metadata(
         if field is not None:
             found += constraints.contradictions(metadata, field)
     return found
+
+
+def check_unread_job(metadata: ObjectMeta) -> list[FieldError]:
+    """Check a job of a team's kind where its mapping is not known."""
+    return [*check_metadata(metadata, namespaced=True), *check_job_metadata(metadata)]
 
 
 def _check_object_name(field: str, value: str) -> list[FieldError]:

@@ -1,16 +1,31 @@
-"""Jobs of the kinds that are read by a table: their labels, and all of their pods."""
+"""Jobs of the kinds that are read by a table: their labels, and all of their pods; and teams' own kinds."""
 
 from collections.abc import Iterator, Mapping
+from typing import Final
 
+import msgspec
 from msgspec.structs import replace
 
 from sluice.api import constraints, labels
 from sluice.api._walk import shape_errors, without_nulls
-from sluice.api.errors import FieldError, duplicate, forbidden, invalid, plain, too_many
+from sluice.api.custom import may_be_custom
+from sluice.api.errors import (
+    IMMUTABLE,
+    FieldError,
+    duplicate,
+    forbidden,
+    invalid,
+    plain,
+    required,
+    too_long,
+    too_many,
+)
 from sluice.api.features import NONE
 from sluice.api.kueue import AdmissionConstraints
-from sluice.api.mapped import MAPPED, MappedJob, Pods, find, read, rules_of
+from sluice.api.mapped import MAPPED, JobKind, MappedJob, Pods, find, read, rules_of
+from sluice.api.mapped.rules import check_mapping
 from sluice.api.mapped.table import POD
+from sluice.api.unsupported import instead_of
 
 from . import names
 from .job import MAX_POD_SETS, annotation_field, check_job_metadata, check_template
@@ -68,3 +83,53 @@ def no_effect(job: MappedJob) -> Iterator[str]:
     for path, why in known.no_effect if known is not None else ():
         if find({"spec": job.spec}, path) is not None:
             yield f"{path} has no effect: {why}"
+
+
+MAX_MAPPING_BYTES: Final = 16 * 1024
+"""The mapping stands in the log with each job that goes by it."""
+MAX_VERSIONS: Final = 10
+
+
+def check_job_kind(kind: JobKind) -> list[FieldError]:
+    """Check a team's kind of jobs, alone; that its names are nobody else's is for whoever knows all."""
+    spec = kind.spec
+    found = names.check_name("spec.group", spec.group, names.dns_subdomain(spec.group))
+    if spec.group and not may_be_custom(f"{spec.group}/v"):
+        text = "must have a dot, and be none of Kubernetes' or Sluice's own groups"
+        found.append(invalid("spec.group", spec.group, text))
+    found += _check_names(kind)
+    if not spec.versions:
+        found.append(required("spec.versions", "at least one"))
+    if len(spec.versions) > MAX_VERSIONS:
+        found.append(too_many("spec.versions", len(spec.versions), MAX_VERSIONS))
+    for i, version in enumerate(spec.versions[:MAX_VERSIONS]):
+        found += names.check_name(f"spec.versions[{i}]", version, names.dns_label(version))
+        if version in spec.versions[:i]:
+            found.append(duplicate(f"spec.versions[{i}]", version))
+    if len(msgspec.json.encode(spec.mapping)) > MAX_MAPPING_BYTES:
+        found.append(too_long("spec.mapping", MAX_MAPPING_BYTES))
+        return found
+    return [*found, *check_mapping("spec.mapping", spec.mapping)]
+
+
+def _check_names(kind: JobKind) -> Iterator[FieldError]:
+    own, group = kind.spec.names, kind.spec.group
+    listed = [(f"shortNames[{i}]", word) for i, word in enumerate(own.short_names)]
+    for word, value in (("kind", own.kind), ("plural", own.plural), ("singular", own.singular), *listed):
+        if value or word.startswith("shortNames"):
+            yield from names.check_name(f"spec.names.{word}", value, names.dns_label(value.lower()))
+        elif word != "singular":
+            yield required(f"spec.names.{word}")
+    if own.kind and instead_of(f"{group}/v", own.kind):
+        yield invalid("spec.names.kind", own.kind, "is a kind of Kubernetes or Kueue")
+    expected = f"{own.plural}.{group}"
+    if own.plural and group and kind.metadata.name != expected:
+        text = f'must be spec.names.plural+"."+spec.group: {expected}'
+        yield invalid("metadata.name", kind.metadata.name, text)
+
+
+def check_job_kind_update(new: JobKind, old: JobKind) -> list[FieldError]:
+    """Check a kind in place of another: jobs in the log are known by its name."""
+    if new.spec.names.kind == old.spec.names.kind:
+        return []
+    return [invalid("spec.names.kind", new.spec.names.kind, IMMUTABLE)]

@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from sluice.api.errors import FieldError
-from sluice.api.mapped import with_groups
+from sluice.api.mapped import as_submitted, with_groups
 from sluice.api.meta import Manifest, ObjectMeta
 from sluice.api.scheme import kind_of
 from sluice.api.unsupported import is_unsupported
@@ -56,7 +56,7 @@ class ManifestFile:
         """Return the manifest as plain data that says what it is."""
         kind = kind_of(self.manifest)
         named = {"apiVersion": kind.api_version, "kind": kind.kind}
-        return {**named, **msgspec.to_builtins(self.manifest), **named}
+        return {**named, **msgspec.to_builtins(as_submitted(self.manifest)), **named}
 
 
 def file_option(*, required: bool = True) -> Decorator:

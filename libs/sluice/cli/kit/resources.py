@@ -256,6 +256,18 @@ RESOURCES: tuple[Resource, ...] = (
         columns=(_NAME, Column("KIND", text_at("spec", "names", "kind")), _AGE),
     ),
     Resource(
+        "JobKind",
+        "jobkinds",
+        group=OWN,
+        short=("jk",),
+        columns=(
+            _NAME,
+            Column("KIND", text_at("spec", "names", "kind")),
+            Column("VERSIONS", lambda obj: ",".join(dig(obj, "spec", "versions", default=()))),
+            _AGE,
+        ),
+    ),
+    Resource(
         "Namespace",
         "namespaces",
         group="v1",
@@ -304,8 +316,14 @@ RESOURCES: tuple[Resource, ...] = (
 
 BY_KIND: dict[str, Resource] = {resource.kind: resource for resource in RESOURCES}
 
+
+def jobs_of_kind(kind: str, plural: str, api_version: str, short: tuple[str, ...]) -> Resource:
+    """Return the resource for the jobs of one kind."""
+    return replace(BY_KIND["Job"], plural=plural, group=api_version, short=short, only=kind)
+
+
 JOB_RESOURCES: tuple[Resource, ...] = tuple(
-    replace(BY_KIND["Job"], plural=kind.plural, group=kind.api_version, short=kind.aliases, only=kind.kind)
+    jobs_of_kind(kind.kind, kind.plural, kind.api_version, kind.aliases)
     for kind in KINDS
     if kind.is_job and kind.kind != "Job"
 )

@@ -15,7 +15,7 @@ from .timeouts import answer_timeout
 
 _NOT_PARAMETERS = frozenset(
     {"Namespace", "WorkloadPriorityClass", "Cohort", "LocalQueue", "CustomResourceDefinition"}
-    | {"LimitRange", "RuntimeClass"}
+    | {"LimitRange", "RuntimeClass", "JobKind"}
 )
 
 

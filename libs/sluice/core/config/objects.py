@@ -14,6 +14,7 @@ Deleting an object that others rely on makes it *terminating* (deletionTimestamp
 | an object of a team's own kind | an AdmissionCheck names it in its parameters |
 | CustomResourceDefinition | there are objects of its kind |
 
+A JobKind goes at once, whoever runs: a job goes by the mapping that it was made by for as long as it lives.
 A Namespace with local queues or unfinished jobs is refused, its limit ranges go with it; all else is deleted
 at once. A ClusterQueue that terminates admits nothing new, as one with stopPolicy Hold.
 """
@@ -26,6 +27,7 @@ import msgspec
 
 from sluice.api import check_parameters, custom, kueue, node_v1, sluice_v1
 from sluice.api.core_v1 import LimitRange, Namespace
+from sluice.api.mapped import JobKind
 from sluice.api.meta import ObjectMeta
 from sluice.events.base import Event, Micros
 from sluice.events.codec import rfc3339
@@ -72,6 +74,7 @@ type ConfigObject = (
     | LimitRange
     | node_v1.RuntimeClass
     | custom.CustomResourceDefinition
+    | JobKind
     | custom.CustomObject
 )
 
@@ -90,6 +93,7 @@ KINDS: dict[str, type[ConfigObject]] = {
     "Topology": kueue.Topology,
     "CellLadder": check_parameters.CellLadder,
     "CustomResourceDefinition": custom.CustomResourceDefinition,
+    "JobKind": JobKind,
     "AdmissionCheck": kueue.AdmissionCheck,
     "Cohort": kueue.Cohort,
     "ClusterQueue": kueue.ClusterQueue,
@@ -119,6 +123,7 @@ _API_VERSION = {
     "Budget": sluice_v1.API_VERSION,
     "WebhookCheckConfig": sluice_v1.API_VERSION,
     "CellLadder": sluice_v1.API_VERSION,
+    "JobKind": sluice_v1.API_VERSION,
     "CustomResourceDefinition": custom.API_VERSION,
 }
 
@@ -283,6 +288,9 @@ class Usage(Protocol):
 
     def unfinished_jobs(self, namespace: str) -> int:
         """Return how many jobs of the namespace are not over."""
+
+    def unfinished_of_kind(self, kind: str) -> int:
+        """Return how many jobs of the kind are not over."""
 
 
 @dataclass(frozen=True, slots=True)

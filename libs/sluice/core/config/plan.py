@@ -12,6 +12,7 @@ from sluice.api.decode import DecodeError, decode_object, find_kind
 from sluice.api.defaults import default
 from sluice.api.errors import FieldError, invalid
 from sluice.api.features import NONE
+from sluice.api.mapped import JobKind, mappings_of
 from sluice.api.meta import ObjectMeta
 from sluice.api.scheme import BY_GVK, WORDS
 from sluice.api.spelling import as_written
@@ -44,6 +45,8 @@ _CODES = {
     "BadRequest": 400, "Forbidden": 403, "NotFound": 404, "Conflict": 409, "Invalid": 422,
     "RequestEntityTooLarge": 413, "InternalError": 500, "ServiceUnavailable": 503, "TooManyRequests": 429,
 }  # fmt: skip
+
+Named = CustomResourceDefinition | JobKind
 
 MAX_BYTES = 1024 * 1024
 """Largest object taken, about what an API server takes: every reader of the log must hold it."""
@@ -143,7 +146,9 @@ def _config_kind(draft: Draft, manifest: dict[str, Any]) -> str:
     if found.type is CustomObject:
         definition = definition_of(draft.all(DEFINITION), found.kind)
         if definition is None or definition.spec.group != found.group:
-            hint = "apply the CustomResourceDefinition that registers it first"
+            if _of_own_job(draft, found.api_version, found.kind):
+                raise _Refusal(status("BadRequest", _submitted(found.kind), kind=found.kind))
+            hint = "apply the CustomResourceDefinition that registers it first, or of jobs, the JobKind"
             message = f'no matches for kind "{found.kind}" in version "{found.api_version}": {hint}'
             raise _Refusal(status("NotFound", message, kind=found.kind))
         if definition.metadata.deletion_timestamp is not None:
@@ -154,9 +159,18 @@ def _config_kind(draft: Draft, manifest: dict[str, Any]) -> str:
         return found.kind
     if found.is_job or found.kind not in KINDS:
         what = "jobs are submitted, not applied" if found.is_job else "workloads are made from jobs"
-        message = f"{found.kind} is no configuration: {what}; use `sluice submit -f`"
-        raise _Refusal(status("BadRequest", message, kind=found.kind))
+        raise _Refusal(status("BadRequest", _submitted(found.kind, what), kind=found.kind))
     return found.kind
+
+
+def _submitted(kind: str, what: str = "jobs are submitted, not applied") -> str:
+    return f"{kind} is no configuration: {what}; use `sluice submit -f`"
+
+
+def _of_own_job(draft: Draft, api_version: str, kind: str) -> bool:
+    """Tell whether a JobKind describes it."""
+    specs = [one.spec for one in draft.all("JobKind") if isinstance(one, JobKind)]
+    return (api_version, kind) in mappings_of(specs)
 
 
 def _decoded(
@@ -212,7 +226,7 @@ def check(draft: Draft, desired: ConfigObject, before: ConfigObject | None) -> l
     match desired:
         case kueue.Cohort():
             errors += _cohort_errors(draft, desired)
-        case CustomResourceDefinition() if not errors:
+        case CustomResourceDefinition() | JobKind() if not errors:
             errors += _taken(draft, desired)
         case CustomObject() if not errors:
             definition = definition_of(draft.all(DEFINITION), desired.kind)
@@ -221,29 +235,41 @@ def check(draft: Draft, desired: ConfigObject, before: ConfigObject | None) -> l
     return errors
 
 
-def _taken(draft: Draft, desired: CustomResourceDefinition) -> list[FieldError]:
-    """A kind has one meaning in a cell, as checks and the log know it by its name alone."""
+def _named(draft: Draft) -> Iterator[Named]:
+    """Yield all that gives a kind its names."""
+    for kind in (DEFINITION, "JobKind"):
+        yield from (one for one in draft.all(kind) if isinstance(one, CustomResourceDefinition | JobKind))
+
+
+def _taken(draft: Draft, desired: Named) -> list[FieldError]:
+    """A kind has one meaning in a cell, as checks, executors and the log know it by its name alone."""
     kind = desired.spec.names.kind
-    other = definition_of(draft.all(DEFINITION), kind)
-    if other is not None and other.metadata.name != desired.metadata.name:
-        return [invalid("spec.names.kind", kind, f"is registered by {other.metadata.name}")]
+    for other in _named(draft):
+        if other.spec.names.kind == kind and not _is_same(other, desired):
+            return [invalid("spec.names.kind", kind, f"is registered by {other.metadata.name}")]
     if any(name.lower() == kind.lower() for _, name in BY_GVK):
         return [invalid("spec.names.kind", kind, "is a kind of Kubernetes, Kueue or Sluice")]
     return _words_taken(draft, desired)
 
 
-def _words_taken(draft: Draft, desired: CustomResourceDefinition) -> list[FieldError]:
+def _is_same(one: Named, other: Named) -> bool:
+    return type(one) is type(other) and one.metadata.name == other.metadata.name
+
+
+def _words_taken(draft: Draft, desired: Named) -> list[FieldError]:
     """What people type for a kind has one meaning, too: its plural, singular and short names.
 
     A definition that has lost a name to another one before this was refused may still be applied as it is.
     """
     own = {word for _, word in _words(desired)}
-    before = draft.get(DEFINITION, desired.metadata.name)
-    kept = {word for _, word in _words(before)} if isinstance(before, CustomResourceDefinition) else set()
+    kept: set[str] = set()
     taken = dict.fromkeys(sorted(own & WORDS), "is a name of a kind of Kubernetes, Kueue or Sluice")
-    for other in draft.all(DEFINITION):
-        if isinstance(other, CustomResourceDefinition) and other.metadata.name != desired.metadata.name:
-            for _, word in _words(other):
+    for other in _named(draft):
+        words = [word for _, word in _words(other)]
+        if _is_same(other, desired):
+            kept.update(words)
+        else:
+            for word in words:
                 taken.setdefault(word, f"is registered by {other.metadata.name}")
     return [
         invalid(field, word, taken[word])
@@ -252,7 +278,7 @@ def _words_taken(draft: Draft, desired: CustomResourceDefinition) -> list[FieldE
     ]
 
 
-def _words(definition: CustomResourceDefinition) -> list[tuple[str, str]]:
+def _words(definition: Named) -> list[tuple[str, str]]:
     """Return every word that names the definition's kind on the command line, with its field."""
     names = definition.spec.names
     listed = [("kind", names.kind), ("plural", names.plural), ("singular", names.singular)]
@@ -272,6 +298,8 @@ def _warnings(draft: Draft, kind: str, desired: ConfigObject, before: ConfigObje
     if isinstance(desired, CustomResourceDefinition):
         for word in custom.unchecked(desired):
             yield f"{word} in its schema is not enforced"
+    if isinstance(desired, JobKind) and isinstance(before, JobKind) and before.spec != desired.spec:
+        yield "jobs that live go on by the mapping that they were submitted with"
     for other, name in references(desired):
         if draft.get(other, name) is not None:
             continue
@@ -316,7 +344,8 @@ def plan_delete(draft: Draft, usage: Usage, reference: Reference, default_namesp
             for held in [found for found in draft.all("LimitRange") if found.metadata.namespace == name]:
                 draft.remove("LimitRange", held)
         draft.remove(kind, target)
-        return _result("deleted", kind, target, list(_left_behind(usage, kind, namespace, name)))
+        left = _of_kind(usage, target) if isinstance(target, JobKind) else None
+        return _result("deleted", kind, target, left or list(_left_behind(usage, kind, namespace, name)))
     if target.metadata.deletion_timestamp is None:
         target = draft.terminate(kind, target)
     few = [*waits_for[:3], *([f"{len(waits_for) - 3} more"] if len(waits_for) > 3 else [])]
@@ -330,6 +359,16 @@ def plan_delete(draft: Draft, usage: Usage, reference: Reference, default_namesp
         )
         warnings.append(f"{who} the quota up now, and what checks have said of it is withdrawn")
     return _result("terminating", kind, target, warnings)
+
+
+def _of_kind(usage: Usage, kind: JobKind) -> list[str]:
+    """Return what becomes of the jobs of a kind that is deleted."""
+    name = kind.spec.names.kind
+    count = usage.unfinished_of_kind(name)
+    if not count:
+        return []
+    who = f"1 {name} is not over: it goes" if count == 1 else f"{count} {name} jobs are not over: they go"
+    return [f"{who} on by the mapping that it had; new ones are refused"]
 
 
 def _left_behind(usage: Usage, kind: str, namespace: str, name: str) -> Iterator[str]:

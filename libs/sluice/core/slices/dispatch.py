@@ -98,4 +98,5 @@ def dispatch_entry(state: State, key: JobKey) -> DispatchEntry | None:
         message=job.message,
         manifest_seq=job.manifest_seq,
         pod_sets=_gated(job) if running else (),
+        mapping=job.record.mapping,
     )

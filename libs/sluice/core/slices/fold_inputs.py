@@ -4,6 +4,7 @@ import msgspec
 
 from sluice.api import kueue
 from sluice.api.errors import UNREADABLE
+from sluice.api.mapped import JobKind
 from sluice.core.workload.additions import Additions, answered, asked
 from sluice.core.workload.charges import counts, grows, shrunk
 from sluice.core.workload.deactivation import is_overtaken
@@ -60,6 +61,9 @@ def _object_applied(state: State, event: ObjectApplied, seq: int, _at: Micros) -
                 state.concurrent.pop(event.name, None)
                 if spec.concurrent_admission_policy is not None:
                     state.concurrent[event.name] = None
+            case "JobKind":
+                state.job_kinds[event.name] = msgspec.json.decode(event.object, type=JobKind).spec
+                state.describe_kinds()
             case "Configuration":
                 state.config = msgspec.json.decode(event.object, type=kueue.Configuration).spec
                 prune_all(state, seq)
@@ -80,6 +84,9 @@ def _object_deleted(state: State, event: ObjectDeleted, seq: int, _at: Micros) -
             state.cluster_queues.pop(f"{event.namespace}/{event.name}", None)
         case "ClusterQueue":
             state.concurrent.pop(event.name, None)
+        case "JobKind":
+            state.job_kinds.pop(event.name, None)
+            state.describe_kinds()
         case "Configuration":
             state.config = kueue.ConfigurationSpec()
 

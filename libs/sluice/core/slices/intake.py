@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from sluice.api.errors import UNREADABLE, FieldError, invalid
+from sluice.api.mapped import Mapping, OwnKinds
 from sluice.core.workload.inputs import Errors, bounded, cloud_event, decoded, guarded, heard, short
 from sluice.events import job
 from sluice.events.base import JobKey, Micros
@@ -41,13 +42,20 @@ _DECODE: dict[str, Callable[[Any], job.JobEvent]] = {
 _TYPES = ("JobSubmitted", *_DECODE)
 
 
+MappingOf = Callable[[JobKey, str, str], Mapping | None]
+
+
+def _no_mapping(_key: JobKey, _api_version: str, _kind: str) -> Mapping | None:
+    return None
+
+
 class Inbound:
     """A message from outside about a job, decoded when somebody asks.
 
     Only who decides has to: folding what was decided already, most messages are answered unread.
     """
 
-    __slots__ = ("_body", "_envelope", "at", "payload", "seq", "subject")
+    __slots__ = ("_body", "_envelope", "_read_by", "at", "mapping_of", "payload", "seq", "subject")
 
     def __init__(self, seq: int, at: Micros, subject: str, payload: bytes) -> None:
         self.seq = seq
@@ -56,6 +64,10 @@ class Inbound:
         self.payload = payload
         self._envelope: CloudEvent | Errors | None = None
         self._body: LifecycleInput | ExecutorInput | Errors | None = None
+        self.mapping_of: MappingOf = _no_mapping
+        """Says how a job of a team's kind is read now, by its key and its kind."""
+        self._read_by: tuple[str, str, Mapping | None] | None = None
+        """Of a kind that may be a team's: apiVersion, kind, and the mapping by which `_body` was read."""
 
     @property
     def event_type(self) -> str:
@@ -107,17 +119,28 @@ class Inbound:
         return found
 
     def _read(self) -> LifecycleInput | ExecutorInput | Errors:
-        if self._body is None:
+        body, by = self._body, self._read_by
+        if body is None or (by is not None and self._mapping(*by[:2]) is not by[2]):
             event = self._opened()
-            self._body = _decoded(event, self.subject) if isinstance(event, CloudEvent) else event
-        return self._body
+            decoding = _decoded(event, self.subject, self._own) if isinstance(event, CloudEvent) else event
+            body = self._body = decoding
+        return body
+
+    def _own(self, api_version: str, kind: str) -> Mapping | None:
+        """Note how the message is read: it is read again if that is otherwise when somebody asks again."""
+        mapping = self._mapping(api_version, kind)
+        self._read_by = (api_version, kind, mapping)
+        return mapping
+
+    def _mapping(self, api_version: str, kind: str) -> Mapping | None:
+        return self.mapping_of(JobKey(job_of(self.subject) or ""), api_version, kind)
 
 
-def _decoded(event: CloudEvent, subject: str) -> LifecycleInput | ExecutorInput | Errors:
+def _decoded(event: CloudEvent, subject: str, own: OwnKinds) -> LifecycleInput | ExecutorInput | Errors:
     result: Any
     if event.type == "JobSubmitted":
         namespace, _, name = (job_of(subject) or "").partition("/")
-        result = guarded(lambda: parse(event.data, namespace, name))
+        result = guarded(lambda: parse(event.data, namespace, name, own))
     else:
         result = decoded(event, _DECODE, _TYPES)
     return bounded(result) if isinstance(result, tuple) else result

@@ -16,7 +16,8 @@ from sluice.api.core_v1 import (
     PodTemplateSpec,
     ResourceRequirements,
 )
-from sluice.api.mapped import MappedJob, pods_of
+from sluice.api.mapped import MappedJob, OwnJob, pods_of
+from sluice.api.mapped import Mapping as Rules
 from sluice.api.meta import Manifest
 from sluice.api.quantity import resource_value
 from sluice.api.validation.job import pods_count, sync_completions
@@ -68,6 +69,8 @@ class JobRequest(msgspec.Struct, frozen=True, kw_only=True):
     misconfigured: str = ""
     """Why its resources are inadmissible, by the limit ranges of its namespace."""
     generation: int = 0
+    mapping: Rules | None = None
+    """Of a job of a team's kind: how it was read."""
     labels: Mapping[str, str] = {}
     annotations: Mapping[str, str] = {}
 
@@ -131,6 +134,7 @@ def _from_labels(
         cannot_borrow=constraints.forbids(manifest, constraints.BORROWING),
         elastic=notes.get(labels.ELASTIC_JOB) == "true",
         generation=metadata.generation,
+        mapping=manifest.mapping if isinstance(manifest, OwnJob) else None,
         labels=_ours(marks),
         annotations=_ours(notes),
     )

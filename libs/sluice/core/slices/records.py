@@ -98,6 +98,7 @@ def new_record(
         cannot_preempt=request.cannot_preempt,
         cannot_borrow=request.cannot_borrow,
         misconfigured=request.misconfigured,
+        mapping=request.mapping,
         labels=dict(request.labels),
         annotations=first_of_lineage(dict(request.annotations), name),
     )

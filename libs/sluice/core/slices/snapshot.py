@@ -9,6 +9,7 @@ import msgspec
 
 from sluice.api import kueue
 from sluice.api.core_v1 import LimitRangeSpec
+from sluice.api.mapped import JobKindSpec
 from sluice.core.workload.pod_resources import Amounts
 from sluice.events.base import JobKey, Micros, WorkloadKey
 from sluice.events.envelope import Message
@@ -45,40 +46,49 @@ class Snapshot(msgspec.Struct, frozen=True, array_like=True):
     todo: list[JobKey]
 
 
-_DECODER = msgspec.msgpack.Decoder(Snapshot)
+class _WithKinds(Snapshot, frozen=True, array_like=True):
+    """One of a cell in which teams have described kinds; the bytes of all others are as they ever were."""
+
+    job_kinds: dict[str, JobKindSpec] = {}
+
+
+_DECODER = msgspec.msgpack.Decoder(_WithKinds)
+_FIELDS = Snapshot.__struct_fields__
 
 
 def dump(state: State) -> bytes:
     """Return the whole state. Orders are those of the fold, which are part of it."""
     read_all_manifests(state)
-    return msgspec.msgpack.encode(
-        Snapshot(
-            jobs=list(state.jobs.values()),
-            finished=list(state.finished.values()),
-            claimed=[(executor, list(jobs.items())) for executor, jobs in state.claimed.items()],
-            executors=list(state.executors.items()),
-            away=list(state.away),
-            expiry=sorted(state.expiry),
-            aging=[(key, job, at) for key, (job, at) in state.aging.items()],
-            priorities=dict(sorted(state.priorities.items())),
-            flavors=dict(sorted(state.flavors.items())),
-            cluster_queues=dict(sorted(state.cluster_queues.items())),
-            concurrent=list(state.concurrent),
-            config=state.config,
-            limits_used=state.limits_used,
-            limit_ranges=[
-                (namespace, name, spec)
-                for namespace, here in sorted(state.limit_ranges.items())
-                for name, spec in sorted(here.items())
-            ],
-            overheads=dict(sorted(state.overheads.items())),
-            adjusting=list(state.adjusting.items()),
-            messages=_kept(state, state.first),
-            backlog=_kept(state, state.backlog.as_they_stand()),
-            presence=[(waiting.seq, 0, waiting.subject, waiting.payload) for waiting in state.presence],
-            todo=list(state.todo),
-        )
+    found = _WithKinds(
+        jobs=list(state.jobs.values()),
+        finished=list(state.finished.values()),
+        claimed=[(executor, list(jobs.items())) for executor, jobs in state.claimed.items()],
+        executors=list(state.executors.items()),
+        away=list(state.away),
+        expiry=sorted(state.expiry),
+        aging=[(key, job, at) for key, (job, at) in state.aging.items()],
+        priorities=dict(sorted(state.priorities.items())),
+        flavors=dict(sorted(state.flavors.items())),
+        cluster_queues=dict(sorted(state.cluster_queues.items())),
+        concurrent=list(state.concurrent),
+        config=state.config,
+        limits_used=state.limits_used,
+        limit_ranges=[
+            (namespace, name, spec)
+            for namespace, here in sorted(state.limit_ranges.items())
+            for name, spec in sorted(here.items())
+        ],
+        overheads=dict(sorted(state.overheads.items())),
+        adjusting=list(state.adjusting.items()),
+        messages=_kept(state, state.first),
+        backlog=_kept(state, state.backlog.as_they_stand()),
+        presence=[(waiting.seq, 0, waiting.subject, waiting.payload) for waiting in state.presence],
+        todo=list(state.todo),
+        job_kinds=dict(sorted(state.job_kinds.items())),
     )
+    if not found.job_kinds:
+        return msgspec.msgpack.encode(Snapshot(**{name: getattr(found, name) for name in _FIELDS}))
+    return msgspec.msgpack.encode(found)
 
 
 def _kept(state: State, jobs: Iterable[JobKey]) -> list[Kept]:
@@ -121,7 +131,9 @@ def load(data: bytes) -> State:
         overheads=found.overheads,
         adjusting=dict(found.adjusting),
         todo=dict.fromkeys(found.todo),
+        job_kinds=found.job_kinds,
     )
+    state.describe_kinds()
     for namespace, name, spec in found.limit_ranges:
         state.limit_ranges.setdefault(namespace, {})[name] = spec
     for messages, first in ((found.messages, True), (found.backlog, False)):

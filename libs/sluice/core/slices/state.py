@@ -11,6 +11,7 @@ from enum import IntEnum
 
 from sluice.api import kueue
 from sluice.api.core_v1 import LimitRangeSpec
+from sluice.api.mapped import JobKindSpec, Mapping, mappings_of
 from sluice.core.workload.additions import Additions
 from sluice.core.workload.limit_ranges import Rules
 from sluice.core.workload.pod_resources import Amounts
@@ -207,6 +208,10 @@ class State:
     """Has there ever been a limit range or runtime class? Else nobody looks for any."""
     limit_ranges: dict[str, dict[str, LimitRangeSpec]] = field(default_factory=dict)
     """Namespace -> name -> limit range."""
+    job_kinds: dict[str, JobKindSpec] = field(default_factory=dict)
+    """Teams' kinds of jobs, by the names of their JobKinds."""
+    mappings: dict[tuple[str, str], Mapping] = field(default_factory=dict)
+    """(apiVersion, kind) of these -> how new jobs of them are read. Derived, never dumped."""
     overheads: dict[str, Amounts] = field(default_factory=dict)
     """Runtime class -> what each of its pods needs on top."""
     rules: dict[str, Rules] = field(default_factory=dict)
@@ -285,6 +290,7 @@ class State:
 
     def receive(self, key: JobKey, inbound: Inbound, *, first: bool) -> None:
         """Put a message into the inbox. *first*: whether its job is then one of those answered first."""
+        inbound.mapping_of = self.mapping_of
         messages = self.inbox.get(key)
         if messages is not None:
             messages[inbound.seq] = inbound
@@ -295,6 +301,22 @@ class State:
             else:
                 self.backlog.add(key, queue_of(key, inbound.payload))
         self.inbox_of[inbound.seq] = key
+
+    def mapping_of(self, key: JobKey, api_version: str, kind: str) -> Mapping | None:
+        """Return how a manifest of a team's kind for a job is read; None if there is no such kind.
+
+        A job that lives goes by the mapping that it was made by, whatever has become of the JobKind.
+        """
+        job = self.jobs.get(key)
+        if job is not None and job.record.mapping is not None and job.record.job is not None:
+            reference = job.record.job
+            if (reference.api_version, reference.kind) == (api_version, kind):
+                return job.record.mapping
+        return self.mappings.get((api_version, kind))
+
+    def describe_kinds(self) -> None:
+        """Note how new jobs of teams' kinds are read by now."""
+        self.mappings = mappings_of(self.job_kinds.values())
 
     def answered(self, seq: int) -> Inbound | None:
         """Take the message at *seq* out of the inbox; None if there is none."""

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 
 from sluice.api import batch_v1, jobset, ray, sluice_v1
-from sluice.api.decode import decode_json
+from sluice.api.decode import any_own_kind, decode_json
 from sluice.api.errors import FieldError, InvalidError, invalid, not_supported, required
-from sluice.api.mapped import MappedJob
+from sluice.api.mapped import MappedJob, OwnJob, OwnKinds
 from sluice.api.scheme import JOB_KINDS, JOB_TYPES
 from sluice.api.validation import validate
 from sluice.api.validation.names import dns_label, dns_subdomain
@@ -48,12 +48,17 @@ class Submission(msgspec.Struct, frozen=True):
         return self.manifest.metadata.generation
 
 
-def parse(data: msgspec.Raw | bytes, namespace: str, name: str) -> Submission | tuple[FieldError, ...]:
-    """Return the submission in a manifest that came on the subject of *namespace* and *name*."""
+def parse(
+    data: msgspec.Raw | bytes, namespace: str, name: str, own_kinds: OwnKinds | None = None
+) -> Submission | tuple[FieldError, ...]:
+    """Return the submission in a manifest that came on the subject of *namespace* and *name*.
+
+    *own_kinds*: how jobs of teams' kinds are read.
+    """
     if not data:
         return (required("data", "the job's manifest"),)
     try:
-        manifest = decode_json(data)
+        manifest = decode_json(data, own_kinds=own_kinds)
     except InvalidError as error:
         return error.errors
     if not isinstance(manifest, JOB_TYPES):
@@ -68,7 +73,8 @@ def queue_named_in(data: msgspec.Raw | bytes) -> tuple[str, str]:
     Raises:
         InvalidError: it would find no manifest.
     """
-    manifest = decode_json(data)
+    # The label is in one place in all kinds of teams, whether there is such a kind or not.
+    manifest = decode_json(data, own_kinds=any_own_kind)
     return named_queue(manifest), queue_field(manifest)
 
 
@@ -90,7 +96,9 @@ def _mismatch(manifest: JobManifest, namespace: str, name: str) -> tuple[FieldEr
 def _editable(manifest: JobManifest) -> bytes:
     metadata = manifest.metadata
     spec = spec_to_edit(manifest)
-    return _digest((manifest.api_version, manifest.kind, metadata.labels, metadata.annotations, spec))
+    told = (manifest.api_version, manifest.kind, metadata.labels, metadata.annotations, spec)
+    # What is kept by digest depends on how the manifest was read.
+    return _digest((*told, manifest.mapping) if isinstance(manifest, OwnJob) else told)
 
 
 _CACHED = 8192

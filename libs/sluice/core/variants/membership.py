@@ -116,6 +116,7 @@ def _record(family: Family, wanted: Wanted, preference: int, new_uid: str) -> Wo
         parent_uid=parent.uid,
         preference=preference,
         replaces=None,
+        mapping=None,
     )
 
 

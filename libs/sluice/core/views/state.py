@@ -129,6 +129,14 @@ class State:
             if job.key.startswith(prefix) and any(w.finished_at is None for w in job.workloads.values())
         )
 
+    def unfinished_of_kind(self, kind: str) -> int:
+        """Return how many jobs of the kind are not over."""
+        return sum(
+            1
+            for job in self.jobs.unpacked()
+            if job.reference.kind == kind and any(w.finished_at is None for w in job.workloads.values())
+        )
+
     # Objects that exist because somebody names them
 
     def local_queue(self, key: str) -> LocalQueueView:

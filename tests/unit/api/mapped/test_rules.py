@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.api.mapped.rules import Mapping, PodSetRule, check_mapping, find, without
+from sluice.api.mapped.rules import Mapping, PodSetRule, check_mapping, find, put, without
 from sluice.api.mapped.table import KINDS
 
 JSON = st.recursive(
@@ -21,6 +21,16 @@ def test_what_is_not_there_is_none(value: Any, path: str) -> None:
     find(value, path)
     if "[" not in path:
         assert find(without(value, path), path) is None
+
+
+@given(st.dictionaries(st.sampled_from("abc"), JSON, max_size=3), PATHS, JSON)
+def test_what_was_put_somewhere_is_found_there(value: dict[str, Any], path: str, new: Any) -> None:
+    """And nothing else is touched."""
+    if "[" not in path:
+        changed = put(value, path, new)
+        assert find(changed, path) == new
+        top = path.partition(".")[0]
+        assert {k: v for k, v in changed.items() if k != top} == {k: v for k, v in value.items() if k != top}
 
 
 def test_items_of_lists_are_numbered() -> None:
@@ -47,6 +57,7 @@ def test_wrong_descriptions_are_refused() -> None:
         "spec.podSets[0].template",
         "spec.podSets[1].name",
         "spec.podSets[1].template",
+        "spec.podSets[1].nameFrom",
         "spec.ttl",
         "spec.suspend[0]",
     ]

@@ -22,6 +22,7 @@ class Usage:
     pending: dict[str, int] = field(default_factory=dict)
     held: dict[str, tuple[int, int]] = field(default_factory=dict)
     named: dict[str, int] = field(default_factory=dict)
+    of_kind: dict[str, int] = field(default_factory=dict)
 
     def reserving(self, cluster_queue):
         return self.reserved.get(cluster_queue, 0)
@@ -40,6 +41,9 @@ class Usage:
 
     def unfinished_jobs(self, namespace):
         return self.jobs.get(namespace, 0)
+
+    def unfinished_of_kind(self, kind):
+        return self.of_kind.get(kind, 0)
 
 
 class Cell:

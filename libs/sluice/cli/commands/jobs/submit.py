@@ -1,19 +1,21 @@
 """`sluice submit`: jobs into the log."""
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import click
 import msgspec
 
 from sluice.api import sluice_v1
+from sluice.api.custom import CustomObject
 from sluice.api.errors import FieldError
 from sluice.api.meta import ObjectMeta
 from sluice.api.scheme import kind_of
 from sluice.api.validation import warnings
 from sluice.cli.cell.await_reply import answers, aside, why_stopping
 from sluice.cli.cell.client import Api, run
+from sluice.cli.cell.custom_kinds import with_own_jobs
 from sluice.cli.cell.name_completion import complete_priority_classes, complete_queues
 from sluice.cli.cell.publish import publish_job_event
 from sluice.cli.cell.selectors import namespace_option
@@ -101,7 +103,7 @@ def submit(
         per_process = _amounts({"cpu": cpu, "memory": memory, "nvidia.com/gpu": gpu}, resources)
         sources = [ManifestFile("command line", _from_command(command, name, per_process, replicas))]
     else:
-        sources = _jobs_in(filenames)
+        sources = _jobs_in(filenames, lambda found: with_own_jobs(ctx, found))
     sources = [_overridden(source, queue, priority_class) for source in sources]
     if count > 1:
         sources = [_numbered(source, number) for source in sources for number in range(1, count + 1)]
@@ -144,13 +146,20 @@ async def _outputs(api: Api, submitted: Mapping[str, int]) -> list[JobLogs]:
     return found
 
 
-def _jobs_in(filenames: Sequence[str]) -> list[ManifestFile]:
-    sources = read(filenames, check=_wrong_in)
+def _jobs_in(
+    filenames: Sequence[str], own: Callable[[list[ManifestFile]], list[ManifestFile]] = list
+) -> list[ManifestFile]:
+    """Return the jobs in files; *own* makes jobs of those of teams' kinds."""
+    sources = own(read(filenames, check=_wrong_in))
     if wrong := [source for source in sources if not source.is_job]:
-        raise CliError(
-            f"{wrong[0].place}: {wrong[0].kind} is no job", hint="Configuration goes in with `sluice apply`."
-        )
+        raise CliError(f"{wrong[0].place}: {wrong[0].kind} is no job", hint=_no_job(wrong[0]))
     return sources
+
+
+def _no_job(source: ManifestFile) -> str:
+    if isinstance(source.manifest, CustomObject):
+        return "A JobKind must describe a team's own kind of jobs first: `sluice get jobkinds`."
+    return "Configuration goes in with `sluice apply`."
 
 
 def _wrong_in(source: ManifestFile) -> Sequence[FieldError]:

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from sluice.cli.cell.client import Api, run
-from sluice.cli.cell.custom_kinds import with_registered
+from sluice.cli.cell.custom_kinds import with_own_jobs, with_registered
 from sluice.cli.cell.name_completion import complete_targets
 from sluice.cli.cell.selectors import namespace_option
 from sluice.cli.commands.jobs.job import delete_jobs
@@ -58,7 +58,7 @@ def apply(
       kubectl get cq,lq,rf -A -o yaml | sluice apply -f -
     """
     skip = _say_skipped if skip_unsupported else None
-    sources = read(filenames, recursive=recursive, skip=skip)
+    sources = with_own_jobs(ctx, read(filenames, recursive=recursive, skip=skip))
     jobs = [source for source in sources if source.is_job]
     config = sorted(
         (source for source in sources if not source.is_job), key=lambda source: order(source.kind)
@@ -161,7 +161,7 @@ def delete(
             "say what to delete: TYPE NAME..., or -f FILE", hint="sluice delete cq team-a", exit_code=2
         )
     references = (
-        _from_files(read(filenames, recursive=recursive), namespace)
+        _from_files(with_own_jobs(ctx, read(filenames, recursive=recursive)), namespace)
         if filenames
         else with_registered(ctx, lambda: _from_arguments(arguments, namespace))
     )

@@ -123,6 +123,43 @@ def test_what_has_no_effect_and_what_is_wrong_is_said_with_its_field(run: Sluice
     assert refused.code
 
 
+TOPOLOGY = """
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: Topology
+metadata: {name: racks}
+spec: {levels: [{nodeLabel: rack}]}
+"""
+RACKED = """
+apiVersion: batch/v1
+kind: Job
+metadata: {name: racked, labels: {kueue.x-k8s.io/queue-name: racked}}
+spec:
+  template:
+    metadata: {annotations: {kueue.x-k8s.io/podset-required-topology: rack}}
+    spec:
+      restartPolicy: Never
+      containers: [{name: main, image: x, command: [x], resources: {requests: {cpu: 1}}}]
+"""
+
+
+def test_what_has_no_effect_is_said_for_as_long_as_it_is_there(run: Sluice) -> None:
+    """When it comes, and whenever somebody looks; of jobs also what their pods say."""
+    queues = queue_yaml("racked").replace(
+        "spec: {clusterQueue", "spec: {fairSharing: {weight: 2}, clusterQueue"
+    )
+    said = run("apply", "-f", "-", stdin=queues + "---" + TOPOLOGY).ok().err
+    job = run("submit", "-f", "-", stdin=RACKED).ok().err
+    for target, text, at_first in (
+        ("topology/racks", "spec.levels has no effect", said),
+        ("lq/racked", "spec.fairSharing of a LocalQueue has no effect", said),
+        ("job/racked", "metadata.annotations[kueue.x-k8s.io/podset-required-topology] has no effect", job),
+    ):
+        assert text in at_first
+        described = run("describe", target).ok().out
+        assert text in described.partition("Warnings:")[2]
+    assert "Warnings:" not in run("describe", "cq/racked").ok().out
+
+
 IMAGE = """
 apiVersion: batch/v1
 kind: Job

@@ -173,9 +173,12 @@ class Api:
             items += page.items
         return query.ListAnswer(seq=seq, items=items, kind=page.kind)
 
-    async def get(self, kind: str, name: str, namespace: str = "", min_seq: int = 0) -> query.Object | None:
-        """Return one object, None when there is none."""
-        found = await self.list(query.ListRequest(kind=kind, name=name, namespace=namespace, min_seq=min_seq))
+    async def get(
+        self, kind: str, name: str, namespace: str = "", min_seq: int = 0, *, whole: bool = False
+    ) -> query.Object | None:
+        """Return one object, None when there is none; *whole*: of a job, with its spec."""
+        request = query.ListRequest(kind=kind, name=name, namespace=namespace, min_seq=min_seq, whole=whole)
+        found = await self.list(request)
         return found.items[0] if found.items else None
 
     async def watch(self, request: query.WatchRequest) -> query.WatchAnswer:

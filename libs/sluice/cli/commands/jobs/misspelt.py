@@ -1,12 +1,16 @@
-"""Labels and annotations under Kueue's prefix that nobody reads: misspelt, or without effect here."""
+"""What of a manifest is accepted and means nothing: labels and annotations of Kueue's prefix, and fields."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any, Final
 
 from sluice.api import batch_v1, jobset, labels
 from sluice.api.core_v1 import PodSpec
-from sluice.api.meta import Manifest
+from sluice.api.custom import CustomResourceDefinition
+from sluice.api.decode import decode_object
+from sluice.api.errors import InvalidError
+from sluice.api.meta import Manifest, ObjectMeta
+from sluice.api.validation import custom, warnings
 
 _KNOWN: Final = {
     value
@@ -70,6 +74,32 @@ NO_EFFECT: Final = {
 }
 """What people would miss, and why they do."""
 PRIORITY: Final = f"the label {labels.PRIORITY_CLASS} names the class of the job"
+
+
+def means_nothing(manifest: Manifest, written: Any) -> Iterator[str]:
+    """Yield what of a manifest has no effect, by its field, and why; *written*: as its author spelled it."""
+    metadata = getattr(manifest, "metadata", None)
+    if isinstance(metadata, ObjectMeta):
+        for what, keys in (("labels", metadata.labels), ("annotations", metadata.annotations)):
+            for key, meant in misspelt(keys):
+                yield f'metadata.{what}[{key}] means nothing. Did you mean "{meant}"?'
+    for text in warnings(manifest):
+        yield f"{text}."
+    if isinstance(manifest, CustomResourceDefinition):
+        for word in custom.unchecked(manifest):
+            yield f"{word} in its schema is not enforced."
+    for path, why in without_effect(written):
+        yield f"{path} has no effect: {why}."
+
+
+def means_nothing_of(obj: Mapping[str, Any]) -> list[str]:
+    """Return what has no effect of an object as the cell has it."""
+    written = {key: value for key, value in obj.items() if key != "status"}
+    try:
+        return list(means_nothing(decode_object(written, custom=True), written))
+    except InvalidError:
+        # Views are no manifests, and a job's spec may be cut off the log.
+        return list(means_nothing(Manifest(), written))
 
 
 def misspelt(keys: Iterable[str]) -> Iterator[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -12,7 +13,6 @@ from sluice.api.custom import CustomObject
 from sluice.api.errors import FieldError
 from sluice.api.meta import ObjectMeta
 from sluice.api.scheme import kind_of
-from sluice.api.validation import warnings
 from sluice.cli.cell.await_reply import answers, aside, why_stopping
 from sluice.cli.cell.client import Api, run
 from sluice.cli.cell.custom_kinds import with_own_jobs
@@ -29,7 +29,7 @@ from sluice.protocol.query import ListRequest
 from sluice.replay.source.suggest import did_you_mean
 
 from .logs import printed
-from .misspelt import images_alone, misspelt, without_effect
+from .misspelt import images_alone, means_nothing
 from .pod_logs import JobLogs, agents_directory
 from .wait import follow_jobs
 
@@ -200,14 +200,14 @@ def _overridden(source: ManifestFile, queue: str | None, priority_class: str) ->
             queue_name=queue or manifest.spec.queue_name,
             priority_class_name=priority_class or manifest.spec.priority_class_name,
         )
-        return ManifestFile(source.place, msgspec.structs.replace(manifest, spec=spec))
+        return replace(source, manifest=msgspec.structs.replace(manifest, spec=spec))
     labels = dict(manifest.metadata.labels)
     if queue:
         labels["kueue.x-k8s.io/queue-name"] = queue
     if priority_class:
         labels["kueue.x-k8s.io/priority-class"] = priority_class
     metadata = msgspec.structs.replace(manifest.metadata, labels=labels)
-    return ManifestFile(source.place, msgspec.structs.replace(manifest, metadata=metadata))
+    return replace(source, manifest=msgspec.structs.replace(manifest, metadata=metadata))
 
 
 def _numbered(source: ManifestFile, number: int) -> ManifestFile:
@@ -216,7 +216,7 @@ def _numbered(source: ManifestFile, number: int) -> ManifestFile:
     if not metadata.name:
         return source  # generateName makes every one different
     metadata = msgspec.structs.replace(metadata, name=f"{metadata.name}-{number}")
-    return ManifestFile(source.place, msgspec.structs.replace(manifest, metadata=metadata))
+    return replace(source, manifest=msgspec.structs.replace(manifest, metadata=metadata))
 
 
 def _named(source: ManifestFile, namespace: str) -> ManifestFile:
@@ -229,7 +229,7 @@ def _named(source: ManifestFile, namespace: str) -> ManifestFile:
     metadata = msgspec.structs.replace(
         metadata, name=name, generate_name="", namespace=metadata.namespace or namespace
     )
-    return ManifestFile(source.place, msgspec.structs.replace(manifest, metadata=metadata))
+    return replace(source, manifest=msgspec.structs.replace(manifest, metadata=metadata))
 
 
 async def submit_sources(
@@ -305,21 +305,15 @@ def _show_errors(source: ManifestFile, errors: Sequence[FieldError]) -> None:
 
 
 def _warn_of_misspelt(sources: Sequence[ManifestFile]) -> None:
-    """Say which labels and annotations mean nothing: near to what means something, or without effect here."""
+    """Say what means nothing, and what agents cannot run."""
     said: dict[str, None] = {}
     for source in sources:
-        metadata = source.manifest.metadata  # type: ignore[attr-defined]
-        for what, keys in (("labels", metadata.labels), ("annotations", metadata.annotations)):
-            for key, meant in misspelt(keys):
-                said[f'{source.place}: metadata.{what}[{key}] means nothing. Did you mean "{meant}"?'] = None
-        for text in warnings(source.manifest):
-            said[f"{source.place}: {text}."] = None
+        for text in means_nothing(source.manifest, source.written):
+            said[f"{source.place}: {text}"] = None
         for path in images_alone(source.manifest):
             said[
                 f"{source.place}: {path} has an image and no command: agents leave it to other executors."
             ] = None
-        for path, why in without_effect(source.written):
-            said[f"{source.place}: {path} has no effect: {why}."] = None
     for text in said:
         echo(f"{style('Warning:', fg='yellow')} {text}", err=True)
 

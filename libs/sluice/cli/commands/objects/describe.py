@@ -11,6 +11,7 @@ from sluice.cli.cell.client import Api, run
 from sluice.cli.cell.custom_kinds import with_registered
 from sluice.cli.cell.name_completion import complete_targets
 from sluice.cli.cell.selectors import all_namespaces_option, namespace_option, parse_targets, selector_option
+from sluice.cli.commands.jobs.misspelt import means_nothing_of
 from sluice.cli.kit.columns import agent_flavors, agent_kinds, agent_on_loss, dig, key, name, object_age
 from sluice.cli.kit.describe_format import Lines, conditions, field, indented, mapping
 from sluice.cli.kit.durations import age
@@ -67,15 +68,16 @@ async def _objects(
             namespace=namespace,
             label_selector=selector,
             field_selector=resource.narrowed(),
+            whole=True,
         )
         return (await api.list(request)).items
-    return [await existing(api, resource, one, namespace) for one in names]
+    return [await existing(api, resource, one, namespace, whole=True) for one in names]
 
 
 async def lines_of(api: Api, resource: Resource, obj: Object) -> Lines:
     """Return the description of one object."""
     body = _BODIES.get(resource.kind)
-    lines = _head(obj)
+    lines = _head(obj) + _warnings(obj)
     if body is not None:
         lines += await body(api, obj)
     elif dig(obj, "spec", default={}):
@@ -99,6 +101,12 @@ def _head(obj: Object) -> Lines:
         generation = f", generation {metadata['generation']}" if metadata.get("generation") else ""
         lines.append(field("Last change", f"log sequence {metadata['resourceVersion']}{generation}"))
     return lines
+
+
+def _warnings(obj: Object) -> Lines:
+    """Return what was accepted with it and has no effect, as was said when it was applied or submitted."""
+    found = means_nothing_of(obj)
+    return ["Warnings:", *(f"  {text}" for text in found)] if found else []
 
 
 async def _agent(api: Api, obj: Object) -> Lines:

@@ -175,13 +175,13 @@ def _sort_key(text: str) -> tuple[int, float, str]:
         return (1, 0.0, text)
 
 
-async def existing(api: Api, resource: Resource, name: str, namespace: str) -> Object:
-    """Return the object of this name.
+async def existing(api: Api, resource: Resource, name: str, namespace: str, *, whole: bool = False) -> Object:
+    """Return the object of this name; *whole*: of a job, with its spec.
 
     Raises:
         CliError: there is none; with the nearest name that exists.
     """
-    found = await api.get(resource.kind, name, namespace)
+    found = await api.get(resource.kind, name, namespace, whole=whole)
     if found is None or resource.only not in ("", found.get("kind")):
         raise await not_found(api, resource, name, namespace)
     return found

@@ -1,7 +1,7 @@
 """Labels and annotations that look like ours and mean nothing."""
 
 from sluice.api import labels
-from sluice.cli.commands.jobs.misspelt import misspelt, without_effect
+from sluice.cli.commands.jobs.misspelt import means_nothing_of, misspelt, without_effect
 
 
 def test_what_is_near_to_a_known_key_is_named() -> None:
@@ -46,3 +46,23 @@ def test_the_priority_class_of_pods_is_not_that_of_the_job() -> None:
     assert [path for path, _ in without_effect({"spec": {"template": pod}})] == [
         "spec.template.spec.priorityClassName"
     ]
+
+
+def test_of_an_object_in_the_cell_it_is_said_what_has_no_effect() -> None:
+    """Its status says nothing of that; of what is no manifest, labels are looked at all the same."""
+    scope = {"admissionMode": "UsageBasedAdmissionFairSharing"}
+    queue = {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "ClusterQueue",
+        "metadata": {"name": "a", "resourceVersion": "7", "labels": {"kueue.x-k8s.io/cannot-prempt": "true"}},
+        "spec": {"admissionScope": scope},
+        "status": {"anything": 1},
+    }
+    said = means_nothing_of(queue)
+    assert [text.partition(" ")[0] for text in said] == [
+        "metadata.labels[kueue.x-k8s.io/cannot-prempt]",
+        "spec.admissionScope",
+    ]
+    view = {"kind": "View", "metadata": {"labels": {"kueue.x-k8s.io/priority-boost": "7"}}}
+    assert len(means_nothing_of(view)) == 1
+    assert means_nothing_of({"kind": "Agent", "metadata": {"name": "a"}}) == []

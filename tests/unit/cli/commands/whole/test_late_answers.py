@@ -25,7 +25,7 @@ class _Api:
     def __init__(self, phase: str, reason: str) -> None:
         self.status = {"phase": phase, "reason": reason, "podSets": [{"name": "main", "count": 1}]}
 
-    async def get(self, kind: str, name: str, namespace: str = "", _min_seq: int = 0) -> Any:
+    async def get(self, kind: str, name: str, namespace: str = "", _min_seq: int = 0, **_: Any) -> Any:
         return (
             {"metadata": {"name": name, "namespace": namespace}, "status": self.status}
             if kind == "Job"

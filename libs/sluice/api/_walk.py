@@ -115,6 +115,82 @@ def _struct_errors(
             yield required(f"{path}.{name}" if path else name)
 
 
+_WRONG: Any = object()
+"""What is not of its type, and has no parts that are."""
+
+
+def fitting(value: object, kind: type[msgspec.Struct], *, filled: bool) -> object:
+    """Return what of *value* is of the shape of *kind*, so that the rest of it can be judged.
+
+    What is wrong or missing is left out where it may be, unless *filled*: then something stands in its place,
+    and in that of all fields that one may be meant for which there is not.
+    Items of lists keep their numbers.
+    """
+    return _fitting(value, _described(kind), filled)
+
+
+def _fitting(value: object, kind: inspect.Type, filled: bool) -> Any:
+    match kind:
+        case inspect.UnionType(types=members):
+            structured = [one for one in members if isinstance(one, inspect.StructType | inspect.ListType)]
+            if structured and value is not None:
+                return _fitting(value, structured[0], filled)
+        case inspect.StructType() if isinstance(value, dict):
+            return _fitting_struct(value, kind, filled)
+        case inspect.ListType(item_type=item) if isinstance(value, list):
+            return [_in_place(_fitting(element, item, filled), item, filled) for element in value]
+        case inspect.DictType(value_type=item) if isinstance(value, dict):
+            return {
+                key: _in_place(_fitting(element, item, filled), item, filled)
+                for key, element in value.items()
+            }
+    return _WRONG if any(_leaf_errors(value, kind, "")) else value
+
+
+def _fitting_struct(value: dict[str, Any], kind: inspect.StructType, filled: bool) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    # Which of the fields was meant by one that there is not, nobody knows.
+    misspelt = not value.keys() <= {field.encode_name for field in kind.fields}
+    for field in kind.fields:
+        name = field.encode_name
+        fits = _fitting(value[name], field.type, filled) if name in value else _WRONG
+        if fits is not _WRONG:
+            found[name] = fits
+        elif field.required or (filled and (name in value or misspelt)):
+            found[name] = _filler(field.type, filled)
+    return found
+
+
+def _in_place(fits: Any, kind: inspect.Type, filled: bool) -> Any:
+    return _filler(kind, filled) if fits is _WRONG else fits
+
+
+def _filler(kind: inspect.Type, filled: bool) -> Any:
+    """Return a value of a type: the least, or if *filled* another one."""
+    match kind:
+        case inspect.UnionType(types=members):
+            some = [one for one in members if not isinstance(one, inspect.NoneType)]
+            return None if len(some) < len(members) and not filled else _filler(some[0], filled)
+        case inspect.StructType():
+            return _fitting_struct({}, kind, filled)
+        case inspect.LiteralType(values=values):
+            return values[-1 if filled else 0]
+        case inspect.StrType():
+            return "a" if filled else ""
+        case inspect.BoolType():
+            return filled
+        case inspect.IntType(ge=least, le=most):
+            return max(int(filled), least or 0) if most is None else min(max(int(filled), least or 0), most)
+        case inspect.FloatType():
+            return float(filled)
+        case inspect.ListType():
+            return []
+        case inspect.NoneType():
+            return None
+        case _:
+            return {}
+
+
 def _leaf_errors(value: object, kind: inspect.Type, path: str) -> Iterator[FieldError]:
     expected = _python_type(kind)
     if expected is None:

@@ -4,6 +4,7 @@ The good case is one pass of a prepared decoder. Only when that fails is the inp
 report all that is wrong with it, with the paths that users wrote.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -26,11 +27,45 @@ _DIGITS = bytes(ord("0") if chr(byte) in "0123456789" else byte for byte in rang
 _HUGE = b"0" * 19
 
 
-class DecodeError(InvalidError):
-    """The input is no manifest; `errors` has every reason that could be found."""
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """A manifest of which some fields are not of their types.
 
-    def __init__(self, errors: tuple[FieldError, ...], what: str = "manifest") -> None:
+    *canonical*: what is wrong with its shape, by the fields of *value*, its canonical form; *written*: as its
+    author has it.
+    """
+
+    kind: type[Manifest]
+    value: object
+    canonical: tuple[FieldError, ...]
+    written: dict[str, Any]
+    mapping: Mapping | None = None
+
+    def rests(self) -> list[Manifest]:
+        """Return what is right of it: with nothing in place of what is wrong, and with something."""
+        found: list[Manifest] = []
+        for filled in (False, True):
+            try:
+                rest = msgspec.convert(_walk.fitting(self.value, self.kind, filled=filled), self.kind)
+            except msgspec.ValidationError:
+                return []
+            if self.mapping is not None and isinstance(rest, MappedJob):
+                rest = own_job(rest, self.mapping)
+            found.append(rest)
+        return found
+
+
+class DecodeError(InvalidError):
+    """The input is no manifest; `errors` has all that is wrong with its shape.
+
+    *wrong*: for whoever wants to know what is wrong with its values besides (`validation.all_errors`).
+    """
+
+    def __init__(
+        self, errors: tuple[FieldError, ...], what: str = "manifest", wrong: Wrong | None = None
+    ) -> None:
         super().__init__(errors, what)
+        self.wrong = wrong
 
 
 class _TypeMeta(msgspec.Struct, rename="camel"):
@@ -106,9 +141,11 @@ def decode_object(value: object, *, custom: bool = False, own_kinds: OwnKinds | 
         decoded = msgspec.convert(manifest, shape)
     except msgspec.ValidationError as error:
         found = _walk.shape_errors(manifest, shape) or [unreadable(str(error))]
-        raise DecodeError((*problems, *as_written(found, value)), describe(value)) from error
+        wrong = Wrong(shape, manifest, (*problems, *found), value, mapping)
+        raise DecodeError((*problems, *as_written(found, value)), describe(value), wrong) from error
     if problems:
-        raise DecodeError(tuple(problems), describe(value))
+        wrong = Wrong(shape, manifest, tuple(problems), value, mapping)
+        raise DecodeError(tuple(problems), describe(value), wrong)
     if mapping is not None and isinstance(decoded, MappedJob):
         return own_job(decoded, mapping)
     return decoded

@@ -16,6 +16,7 @@ import yaml
 from .decode import DecodeError, decode_object, describe
 from .errors import FieldError, unreadable
 from .meta import Manifest
+from .validation.everything import all_errors
 
 __all__ = [
     "MAX_BYTES",
@@ -290,7 +291,7 @@ def _decoded(
     except DecodeError as error:
         problems += [
             (found, _line_of(node, prefix + found.field) if number < LINES_FOUND else line)
-            for number, found in enumerate(error.errors)
+            for number, found in enumerate(all_errors(error))
         ]
     if problems:
         return Document(

@@ -7,12 +7,13 @@ from typing import Any
 import msgspec
 
 from sluice.api.custom import CustomObject
-from sluice.api.decode import decode_object, describe
-from sluice.api.errors import FieldError, InvalidError, not_supported, required
+from sluice.api.decode import DecodeError, decode_object, describe
+from sluice.api.errors import FieldError, not_supported, required
 from sluice.api.mapped import as_submitted, with_groups
 from sluice.api.meta import Manifest
 from sluice.api.scheme import JOB_KINDS, JOB_TYPES, kind_of
 from sluice.api.validation import validate
+from sluice.api.validation.everything import all_errors
 from sluice.api.validation.job import check_unread_job
 from sluice.api.yaml import decode_yaml
 
@@ -49,8 +50,8 @@ def load(source: Source, namespace: str = "") -> list[JobManifest]:
     if isinstance(source, Mapping):
         try:
             manifest = decode_object(dict(source), custom=True)
-        except InvalidError as error:
-            raise ManifestError(describe(dict(source)), error.errors) from error
+        except DecodeError as error:
+            raise ManifestError(describe(dict(source)), all_errors(error)) from error
         return [checked(manifest, namespace)]
     return [checked(source, namespace)]
 

@@ -49,6 +49,7 @@ from .meta import check_metadata
 __all__ = [
     "check_job_update",
     "custom",
+    "everything",
     "flavor",
     "job",
     "names",

@@ -18,6 +18,7 @@ from sluice.api.scheme import BY_GVK, WORDS
 from sluice.api.spelling import as_written
 from sluice.api.validation import custom, validate, validate_update
 from sluice.api.validation import warnings as validation_warnings
+from sluice.api.validation.everything import all_errors
 from sluice.protocol.query import Cause, Reference, Result, Status, StatusDetails
 
 from .objects import (
@@ -89,7 +90,7 @@ def plan_apply(draft: Draft, manifest: dict[str, Any], default_namespace: str) -
         kind = _config_kind(draft, manifest)
         desired, claimed = _decoded(draft, manifest, kind, default_namespace)
     except DecodeError as error:
-        return _undecodable(manifest, error)
+        return _undecodable(manifest, error, gates(draft))
     except _Refusal as refusal:
         return _refused(manifest, refusal.status)
     name, namespace = desired.metadata.name, desired.metadata.namespace
@@ -432,8 +433,8 @@ def _refused(manifest: dict[str, Any], refused: Status) -> Result:
     )
 
 
-def _undecodable(manifest: dict[str, Any], error: DecodeError) -> Result:
+def _undecodable(manifest: dict[str, Any], error: DecodeError, gates: Mapping[str, bool]) -> Result:
     kind = str(manifest.get("kind", "")) or "manifest"
     metadata = manifest.get("metadata")
     name = str(metadata.get("name", "")) if isinstance(metadata, dict) else ""
-    return _refused(manifest, invalid_status(kind, name, error.errors))
+    return _refused(manifest, invalid_status(kind, name, all_errors(error, gates)))

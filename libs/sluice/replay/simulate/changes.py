@@ -9,10 +9,11 @@ import msgspec
 
 from sluice.api.decode import DecodeError, decode_object
 from sluice.api.defaults import default
-from sluice.api.errors import UNREADABLE, InvalidError
+from sluice.api.errors import UNREADABLE, InvalidError, aggregate
 from sluice.api.scheme import configuration_kinds
 from sluice.api.spelling import as_written
 from sluice.api.validation import validate
+from sluice.api.validation.everything import all_errors
 from sluice.core.config.objects import NAMESPACED
 from sluice.events.base import Event, Micros
 from sluice.events.codec import decode_message
@@ -86,7 +87,9 @@ def apply_changes(inputs: Inputs, changes: Changes) -> Inputs:
 def _event(manifest: dict[str, Any], what: str) -> ObjectApplied:
     try:
         desired = default(decode_object(manifest))
-    except (DecodeError, InvalidError) as error:
+    except DecodeError as error:
+        raise ChangeError(f"{what}: {error.what} is invalid: {aggregate(all_errors(error))}") from error
+    except InvalidError as error:
         raise ChangeError(f"{what}: {error}") from error
     errors = as_written(validate(desired, {}), manifest)
     if errors:

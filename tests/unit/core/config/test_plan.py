@@ -413,3 +413,14 @@ def test_levels_of_a_topology_are_checked(levels, field):
     result = Cell().apply({**manifest, "spec": {"levels": levels}})
     assert result.outcome == "refused"
     assert field in str(result.status)
+
+
+def test_errors_of_shape_and_of_values_come_together(cell):
+    """In one answer, each with its field."""
+    wrong = queue("Wrong_Name", flavor="spot", cpu=-1)
+    wrong["spec"]["queueingStrategie"] = "StrictFIFO"
+    assert [field for field, _ in causes(cell.apply(wrong))] == [
+        "spec.queueingStrategie",
+        "metadata.name",
+        "spec.resourceGroups[0].flavors[0].resources[0].nominalQuota",
+    ]

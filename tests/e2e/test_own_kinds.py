@@ -100,6 +100,12 @@ def test_a_kind_is_described_its_jobs_are_submitted_run_and_listed(cell: System,
         ("coarse", 1),
     ]
     assert "weather" in run("get", "sim").ok().out
+    columns = "NAME:.metadata.name,NODES:.spec.grids[*].nodes,WHY:.status.nothing"
+    table = run("get", "simulation", "weather", "-o", f"custom-columns={columns}").ok().out
+    assert [line.split() for line in table.splitlines()] == [
+        ["NAME", "NODES", "WHY"],
+        ["weather", "4,1", "<none>"],
+    ]
     wait_until(lambda: phase(run, "weather") == "Admitted")
 
     with Laboratory(cell.url) as laboratory:

@@ -9,7 +9,7 @@ from .resources import Resource
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """`namespace` is empty for all of them; `output` is one of `output.FORMATS` or a path."""
+    """`namespace` is empty for all of them; `output` is one of `output.FORMATS`, a path, or columns."""
 
     namespace: str = ""
     all_namespaces: bool = False
@@ -23,12 +23,17 @@ class Asked:
 
     @property
     def is_table(self) -> bool:
-        return self.output in ("table", "wide")
+        return self.output in ("table", "wide") or self.is_custom
+
+    @property
+    def is_custom(self) -> bool:
+        """Whether the columns are the user's own."""
+        return self.output.startswith("custom-columns=")
 
     @property
     def whole(self) -> bool:
         """Whether specs are shown."""
-        return not self.is_table and self.output != "name"
+        return self.is_custom or not (self.is_table or self.output == "name")
 
     def list_request(self, resource: Resource, name: str = "") -> ListRequest:
         return ListRequest(

@@ -1,7 +1,8 @@
-"""Prints objects as `-o` asks: table, wide, json, yaml, name, or one field."""
+"""Prints objects as `-o` asks: table, wide, json, yaml, name, one field, or columns of the user's own."""
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import click
@@ -9,11 +10,13 @@ import msgspec
 
 from .columns import labels_text, name, namespace
 from .errors import CliError
+from .field_paths import Step, steps_of, text_of, values_at
 from .options import Decorator
 from .resources import Resource
 from .table import Column, Object, render
 from .terminal import echo
 
+CUSTOM = "custom-columns="
 FORMATS = ("table", "wide", "json", "yaml", "name")
 
 
@@ -24,16 +27,52 @@ def output_option() -> Decorator:
         "--output",
         default="table",
         metavar="FORMAT",
-        help="table, wide, json, yaml, name, or jsonpath-like {.status.phase}.",
+        help="table, wide, json, yaml, name, {.status.phase}, or custom-columns=NAME:.metadata.name,...",
         callback=_check_format,
     )
 
 
 def _check_format(_: click.Context, __: click.Parameter, value: str) -> str:
     bare = value.removeprefix("jsonpath=")
-    if value in FORMATS or (bare.startswith("{.") and bare.endswith("}")):
+    if value in FORMATS:
+        return value
+    if is_custom(value):
+        custom_columns(value)
+        return value
+    if bare.startswith("{") and bare.endswith("}"):
+        steps_of(bare)
         return bare
-    raise click.BadParameter(f"{value!r}: want one of {', '.join(FORMATS)} or {{.path.to.field}}")
+    raise click.BadParameter(
+        f"{value!r}: want one of {', '.join(FORMATS)}, {{.path.to.field}}, or {CUSTOM}NAME:.path.to.field,..."
+    )
+
+
+def is_custom(output: str) -> bool:
+    """Tell whether columns of the user's own are asked for."""
+    return output.startswith(CUSTOM)
+
+
+def custom_columns(output: str) -> list[Column[Object]]:
+    """Return the columns of `custom-columns=NAME:.path,...`; what is absent reads `<none>`, as in kubectl.
+
+    Raises:
+        CliError: it cannot be read.
+    """
+    found = []
+    for part in output.removeprefix(CUSTOM).split(","):
+        title, colon, path = part.partition(":")
+        if not (title and colon and path):
+            raise CliError(
+                f"{part!r}: not NAME:.path.to.field",
+                hint=f"For example: -o {CUSTOM}NAME:.metadata.name,WHY:.status.reason",
+                exit_code=2,
+            )
+        found.append(Column[Object](title, partial(_cell, steps=steps_of(path))))
+    return found
+
+
+def _cell(obj: Object, steps: tuple[Step, ...]) -> str:
+    return ",".join(map(text_of, values_at(obj, steps))) or "<none>"
 
 
 def to_yaml(value: Any) -> str:
@@ -83,25 +122,12 @@ def prefixed(resource: Resource) -> Resource:
 def field_of(obj: Object, path: str) -> str:
     """Return one field of an object, `{.status.conditions[0].type}`; empty when absent.
 
+    Several values, of `[*]`, have blanks between them.
+
     Raises:
         CliError: the path cannot be read.
     """
-    here: Any = obj
-    for part in path[2:-1].replace("[", ".[").split("."):
-        if not part:
-            continue
-        if part.startswith("["):
-            index = part[1:-1]
-            if not index.lstrip("-").isdigit():
-                raise CliError(f"{path}: only numbers may stand in brackets", exit_code=2)
-            here = (
-                here[int(index)] if isinstance(here, list) and -len(here) <= int(index) < len(here) else None
-            )
-        else:
-            here = here.get(part) if isinstance(here, dict) else None
-    if here is None:
-        return ""
-    return here if isinstance(here, str) else msgspec.json.encode(here).decode()
+    return " ".join(map(text_of, values_at(obj, steps_of(path))))
 
 
 def print_objects(pairs: Sequence[tuple[Resource, Object]], output: str, *, single: bool) -> None:

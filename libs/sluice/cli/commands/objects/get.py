@@ -12,7 +12,14 @@ from sluice.cli.cell.selectors import all_namespaces_option, namespace_option, p
 from sluice.cli.kit.columns import key
 from sluice.cli.kit.errors import EXIT_UNAVAILABLE, CliError
 from sluice.cli.kit.get_options import Asked
-from sluice.cli.kit.output import field_of, output_option, prefixed, print_objects, table_lines
+from sluice.cli.kit.output import (
+    custom_columns,
+    field_of,
+    output_option,
+    prefixed,
+    print_objects,
+    table_lines,
+)
 from sluice.cli.kit.resources import JOB_RESOURCES, RESOURCES, Resource
 from sluice.cli.kit.table import Column, Object, render
 from sluice.cli.kit.terminal import echo
@@ -67,6 +74,7 @@ def get(
       sluice get cq team-a -o yaml          one object, whole
       sluice get jobs -l team=a --watch     go on as things change, places in the queue too
       sluice get job/train -o '{.status.phase}'
+      sluice get jobs -o custom-columns=NAME:.metadata.name,PODS:.status.podSets[*].count
     """
     targets = with_registered(ctx, lambda: parse_targets(arguments))
     asked = Asked(
@@ -107,7 +115,9 @@ class _View:
             found.append((resource, items))
             missing += errors
             single = single or len(names) == 1
-        if self.asked.output not in ("table", "wide"):
+        if self.asked.is_custom:
+            self._own_columns([obj for _, items in found for obj in items], empty=not missing)
+        elif not self.asked.is_table:
             pairs = [(resource, obj) for resource, items in found for obj in items]
             print_objects(pairs, self.asked.output, single=single)
         else:
@@ -116,6 +126,13 @@ class _View:
             for error in missing[:-1]:
                 error.show()
             raise missing[-1]
+
+    def _own_columns(self, items: Sequence[Object], *, empty: bool) -> None:
+        """Print one table, also of several kinds, as kubectl does."""
+        if items:
+            echo("\n".join(render(items, custom_columns(self.asked.output), header=self.asked.header)))
+        elif empty:
+            echo("No resources found.", err=True)
 
     def _tables(self, found: Sequence[tuple[Resource, list[Object]]], *, empty: bool) -> None:
         shown = [(resource, items) for resource, items in found if items]

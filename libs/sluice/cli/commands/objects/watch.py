@@ -9,7 +9,7 @@ from sluice.cli.cell.client import Api
 from sluice.cli.cell.live_status import add_live
 from sluice.cli.kit.columns import dig, key
 from sluice.cli.kit.get_options import Asked
-from sluice.cli.kit.output import columns_of, print_objects
+from sluice.cli.kit.output import columns_of, custom_columns, print_objects
 from sluice.cli.kit.resources import Resource
 from sluice.cli.kit.table import Column, Object, column_widths, render
 from sluice.cli.kit.terminal import echo
@@ -65,7 +65,11 @@ class _Printer:
 
     def __init__(self, asked: Asked, resource: Resource) -> None:
         self.asked, self.resource = asked, resource
-        columns = columns_of(resource, all_namespaces=asked.all_namespaces, labels=asked.labels)
+        columns = (
+            custom_columns(asked.output)
+            if asked.is_custom
+            else columns_of(resource, all_namespaces=asked.all_namespaces, labels=asked.labels)
+        )
         self.shown: list[Column[Object]] = [c for c in columns if asked.output == "wide" or not c.wide]
         self.widths: list[int] = []
         self.header = asked.header

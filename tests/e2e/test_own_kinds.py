@@ -149,5 +149,6 @@ def test_a_job_outlives_its_kind(cell: System, run: Sluice) -> None:
         laboratory.say("first", phase="Done")
         wait_until(lambda: phase(run, "first") == "Succeeded")
     assert "Simulation" in run("describe", "job", "first").ok().out
+    assert "first" in run("get", "jobs", "--field-selector", "kind=Simulation").ok().out
     run("replay", "verify").ok()
     run("log", "lint").ok()

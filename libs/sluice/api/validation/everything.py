@@ -8,6 +8,8 @@ around it, or speaks of it.
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
+from msgspec.structs import replace
+
 from sluice.api.decode import DecodeError
 from sluice.api.defaults import default
 from sluice.api.errors import FieldError
@@ -44,7 +46,8 @@ def all_errors(error: DecodeError, gates: Mapping[str, bool] = NONE) -> tuple[Fi
 
 
 def _checked(rest: Manifest, gates: Mapping[str, bool]) -> list[FieldError]:
-    return validate(default(rest, gates), gates)
+    # A Pod is its own template, so what is said of that begins with a dot.
+    return [replace(one, field=one.field.removeprefix(".")) for one in validate(default(rest, gates), gates)]
 
 
 def _doubtful(wrong: Iterable[FieldError]) -> Iterator[tuple[str, str]]:

@@ -74,9 +74,7 @@ def _check_pods(pods: list[Pods], gates: Mapping[str, bool]) -> Iterator[FieldEr
                 yield invalid(one.min_field, one.min_count, f"should be between 1 and {one.count}")
             if partial > 1:
                 yield invalid(one.min_field, one.min_count, "at most one pod set can have a least number")
-        # A pod is its own template: its fields begin at the object.
-        for error in check_template(one.field, one.template, gates):
-            yield replace(error, field=error.field.removeprefix("."))
+        yield from check_template(one.field, one.template, gates)
 
 
 def no_effect(job: MappedJob) -> Iterator[str]:

@@ -8,10 +8,11 @@ import msgspec
 
 from sluice.api.custom import CustomObject
 from sluice.api.decode import DecodeError, decode_object, describe
-from sluice.api.errors import FieldError, not_supported, required
+from sluice.api.errors import FieldError, near_miss, not_supported, required
 from sluice.api.mapped import as_submitted, with_groups
 from sluice.api.meta import Manifest
-from sluice.api.scheme import JOB_KINDS, JOB_TYPES, kind_of
+from sluice.api.scheme import BY_GVK, JOB_KINDS, JOB_TYPES, kind_of
+from sluice.api.unsupported import unknown_kind
 from sluice.api.validation import validate
 from sluice.api.validation.everything import all_errors
 from sluice.api.validation.job import check_unread_job
@@ -75,7 +76,8 @@ def _from_file(path: Path) -> Iterator[tuple[Manifest, str]]:
 def checked(manifest: Manifest, namespace: str = "", where: str = "") -> JobManifest:
     """Check a job's manifest as the cell will, and encode it.
 
-    Of kinds that may be teams' own only the metadata is checked: the cell knows their JobKinds.
+    Of kinds that may be teams' own only the metadata is checked, as the cell knows their JobKinds; but a kind
+    whose name is nearly that of one that there is in its group is taken for a misspelling.
 
     Raises:
         ManifestError: it is no job, or is invalid.
@@ -97,4 +99,7 @@ def checked(manifest: Manifest, namespace: str = "", where: str = "") -> JobMani
 def _errors(manifest: Manifest) -> list[FieldError]:
     if not isinstance(manifest, CustomObject):
         return validate(manifest)
+    beside = [kind for version, kind in BY_GVK if version == manifest.api_version]
+    if near_miss(manifest.kind, beside):
+        return [unknown_kind(manifest.api_version, manifest.kind, beside)]
     return check_unread_job(manifest.metadata)

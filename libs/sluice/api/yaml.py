@@ -136,8 +136,9 @@ def decode_yaml(text: str | bytes) -> list[Document]:
     be read, so that document is the last.
 
     >>> (found,) = decode_yaml("apiVersion: kueue.x-k8s.io/v1beta2\\nkind: Cohort\\nspec: {parent: all}")
-    >>> print(*found.problems("cohorts.yaml"))
+    >>> print(*found.problems("cohorts.yaml"), sep="\\n")
     cohorts.yaml:3: document 1: Cohort: spec.parent: Unknown field: did you mean "parentName"?
+    cohorts.yaml:1: document 1: Cohort: metadata.name: Required value: name or generateName is required
     """
     return list(_documents(text))
 

@@ -17,6 +17,7 @@ PACED = {
     "support/waiting.py::wait_until": "the one place to wait",
     "support/waiting.py::stays": "the one place to look on",
     "support/waiting.py::stays_so": "the one place to look on",
+    "e2e/test_own_kinds.py::_followed": "an executor that polls its objects, as a controller does",
     "integration/agent/test_on_loss.py::test_leased_agent_that_is_cut_off_has_ended_its_pods": "looks on",
     "integration/api/test_crashes.py::apply": "tries again while services are killed",
     "integration/checks/app.py::act": "in a process of its own, until a file is there",

@@ -63,6 +63,23 @@ ALERTS = """
 """
 
 
+COSTS = """
+## What it costs
+
+`make bench ONLY=telemetry` runs the baseline scenario (15,000 jobs in 77 s) in turns without and with
+everything on: spans and metrics of services by OTLP, a trace context in each message, `/metrics` scraped
+every five seconds. On 2026-11-27, on two cores that others used as well (load 5 to 9), the services took
+13.7 CPU seconds without and 19.0 with it, 1.38 times as much: scheduler 1.27, slice-aggregator 1.35,
+variant-controller 1.17, admission-check 1.18, api 1.69, which answers the scrapes. That is one round, and
+much more than the aim of 1.05. Spans were made of empty turns, too, in two rounds before: 27.4 and 35.9 CPU
+seconds, 1.31 times, with 1.49 for the variant-controller and 1.32 for the api. How much of it is metrics,
+spans, or links has not been told apart.
+
+Without an exporter nothing is made or sent; what asks for it takes 1.2 us a turn of decisions, and 0.8 us a
+commit.
+
+"""
+
 DASHBOARDS = """
 ## Dashboards
 
@@ -120,7 +137,14 @@ def page() -> str:
     lines = [HEAD, *_table(gauges), MIDDLE.format(bounds=bounds), *_table(_counted())]
     return (
         "\n".join(
-            [*lines, ALERTS.rstrip("\n"), *_alerts(), DASHBOARDS.rstrip("\n") + "\n", *dashboards.table()]
+            [
+                *lines,
+                ALERTS.rstrip("\n"),
+                *_alerts(),
+                COSTS.rstrip("\n"),
+                DASHBOARDS.rstrip("\n") + "\n",
+                *dashboards.table(),
+            ]
         )
         + "\n"
     )

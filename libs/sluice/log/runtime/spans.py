@@ -80,7 +80,7 @@ class Spans:
 
     @contextmanager
     def deciding(self, replica: Deciding) -> Iterator[None]:
-        """Have a turn of decisions in a span. A turn without any leaves none."""
+        """Leave a span of a turn, if it decided anything. Meanwhile none is current: most have none."""
         if self._tracer is None:
             yield
             return

@@ -125,7 +125,7 @@ class CommitWriter:
                     payload,
                     expected_last=send.expected_last,
                     msg_id=send.message_id,
-                    headers=carried(),
+                    headers=carried(recorded=True),
                 )
                 if self.chain.acknowledged(ack.seq, duplicate=ack.duplicate):
                     return

@@ -29,15 +29,18 @@ class _Traced(msgspec.Struct):
 _TRACED = msgspec.json.Decoder(_Traced)
 
 
-def carried() -> dict[str, str]:
-    """Return what a message says of the span that is current here, {} without one."""
+def carried(*, recorded: bool = False) -> dict[str, str]:
+    """Return what a message says of the span that is current here, {} without one.
+
+    *recorded*: {}, too, if nobody records that span.
+    """
     # Whoever has a current span has imported this; nobody else is to wait for the import.
     if "opentelemetry.trace" not in sys.modules:
         return {}
     from opentelemetry.trace import get_current_span
 
     span = get_current_span().get_span_context()
-    if not span.is_valid:
+    if not span.is_valid or (recorded and not span.trace_flags.sampled):
         return {}
     parent = f"00-{span.trace_id:032x}-{span.span_id:016x}-{span.trace_flags:02x}"
     state = span.trace_state.to_header()

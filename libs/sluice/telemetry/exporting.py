@@ -1,6 +1,7 @@
 """Metrics and traces with OpenTelemetry's SDK. Imported only when something is exported."""
 
 import importlib
+import os
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -18,6 +19,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExport
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from .meters import Counted, RunnerInstruments, Series, observe_totals
+from .sampling import CausedSampler
 
 DEFAULT_BOUNDS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0)
 
@@ -26,7 +28,8 @@ class ProcessTelemetry:
     """Telemetry of one process; `close` it at the end.
 
     *exporter*: memory (for tests: `reader` and `spans`), console, or otlp, which needs the
-    extra `otel` and takes its settings from the standard OTEL_* variables.
+    extra `otel` and takes its settings from the standard OTEL_* variables. Without OTEL_TRACES_SAMPLER,
+    `CausedSampler` says which spans are recorded; in memory all are.
     """
 
     def __init__(self, service: str, instance: str, exporter: str) -> None:
@@ -34,7 +37,8 @@ class ProcessTelemetry:
         resource = Resource.create({"service.name": f"sluice-{service}", "service.instance.id": instance})
         self.reader = _metric_reader(exporter)
         self._meters = MeterProvider([self.reader], resource)
-        self._tracers = TracerProvider(resource=resource)
+        chosen = exporter == "memory" or os.environ.get("OTEL_TRACES_SAMPLER")
+        self._tracers = TracerProvider(None if chosen else CausedSampler(), resource)
         self._tracers.add_span_processor(self._span_processor(exporter))
         self._runners = RunnerInstruments(self._meters.get_meter("sluice"), DEFAULT_BOUNDS_S)
 

@@ -1,10 +1,11 @@
 """Spans of what a runner does, each linked to what caused it. Without an exporter they cost nothing."""
 
+import re
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Final, Protocol
 
 from opentelemetry import trace
 from opentelemetry.context import Context
@@ -19,7 +20,9 @@ MOST_LINKS = 64
 """Of one span, the newest: who submits ten thousand jobs at once does not look at each link."""
 
 
-_IN_HEADER, _IN_PAYLOAD = b"traceparent:", b'"traceparent"'
+_IN_HEADER = b"traceparent:"
+_CONTEXT: Final = re.compile(rb'traceparent"?:\s*"?[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]([0-9a-f])')
+"""In a header or an event; the group has the flag that says whether the span is recorded."""
 
 Contexts = dict[tuple[int, int], SpanContext]
 """Spans by their ids, the newest last."""
@@ -45,7 +48,7 @@ class Spans:
         self._tracer = tracer or (None if idle else provider.get_tracer("sluice.log"))
         self._writer = writer
         self._heard: deque[Entry] = deque(maxlen=MOST_LINKS)
-        """What came in since the last turn, and may name the span in which it was made."""
+        """What came in since the last turn, and names the span in which it was made, which is recorded."""
         self._began_ns = 0
         """When the turn under way began; 0 without one."""
         self._turn: Span | None = None
@@ -63,7 +66,7 @@ class Spans:
         self._heard.extend(
             entry
             for entry in entries
-            if entry.suffix != self._writer and (_IN_HEADER in entry.header or _IN_PAYLOAD in entry.payload)
+            if entry.suffix != self._writer and (_recorded(entry.header) or _recorded(entry.payload))
         )
 
     @contextmanager
@@ -138,6 +141,12 @@ class Spans:
             attributes={"sluice.writer": self._writer},
             start_time=begin_ns,
         )
+
+
+def _recorded(data: bytes) -> bool:
+    """Is a message of a span that is recorded? To be linked to others leads nowhere."""
+    found = _CONTEXT.search(data)
+    return found is not None and int(found[1], 16) % 2 == 1
 
 
 def _key(context: SpanContext) -> tuple[int, int]:

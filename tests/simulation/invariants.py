@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .watchman import Watchman
 
 MOST_PREEMPTIONS = 12
-"""So often a job may be preempted without anybody having submitted or edited anything meanwhile."""
+"""So often a job may be preempted without a submission, an edit or a retry meanwhile."""
 
 
 # What belongs to whom
@@ -168,7 +168,7 @@ def _finished(watchman: "Watchman", event: WorkloadFinished, entry: Entry) -> No
 
 
 def _preempted(watchman: "Watchman", event: Preempted, entry: Entry) -> None:
-    """Nothing circles: without a submission or an edit a job is preempted a bounded number of times."""
+    """Nothing circles: with no submission, edit or retry a job is preempted a bounded number of times."""
     job = watchman.jobs.get(event.workload)
     if job is None:
         return
@@ -186,6 +186,8 @@ def _asked_for(watchman: "Watchman", event: ChecksRequested, _: Entry) -> None:
 
 
 def _retried(watchman: "Watchman", event: ChecksRetry, _: Entry) -> None:
+    # Others have meanwhile what it gives up, and make way for it when it is back: as after a submission.
+    watchman.preempted.clear()
     attempt, until = watchman.retry_at.get(event.workload, (event.attempt, 0))
     if attempt == event.attempt:
         until = max(until, event.requeue_at)

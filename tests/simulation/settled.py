@@ -9,6 +9,7 @@ from sluice.core.slices.limits import correction
 from sluice.events.base import WorkloadKey
 from sluice.log.fold import Fold
 from tests.support.log_check import wrong_with
+from tests.support.shown_usage import wrong_places
 
 from .cell import Cell
 from .log import steps_of
@@ -27,6 +28,7 @@ def check_settled(cell: Cell, queries: Queries) -> None:
     _answers(cell)
     _states(cell)
     _activity(cell, queries)
+    _places(cell, queries)
     _projections(cell)
     _rebuilt(cell)
     _truth(cell)
@@ -84,6 +86,14 @@ def _activity(cell: Cell, queries: Queries) -> None:
         shown = queries.world.view.workloads[key]
         if shown.finished_at is None and {*active, shown.active} != {shown.active}:
             cell.watchman.fail("activity", f"{key} is active: {active}, and shown so: {shown.active}")
+
+
+def _places(cell: Cell, queries: Queries) -> None:
+    """Those that wait are shown in the order in which the scheduler has them."""
+    scheduler = cell.services["scheduler"].holder
+    assert scheduler is not None
+    for text in wrong_places(queries.world.view, scheduler.state):
+        cell.watchman.fail("view", text)
 
 
 def _projections(cell: Cell) -> None:

@@ -75,7 +75,7 @@ class Watchman:
     workloads: dict[JobKey, dict[WorkloadKey, None]] = field(default_factory=dict)
     """Job -> its workloads, variants included."""
     preempted: dict[JobKey, int] = field(default_factory=dict)
-    """How often the job was preempted since anybody submitted or edited anything."""
+    """How often the job was preempted since anybody submitted or edited anything, or asked for a retry."""
     lost_at: dict[str, int] = field(default_factory=dict)
     """Executor -> where the log says last that it was lost."""
     shrunk: dict[JobKey, list[tuple[int, dict[str, int]]]] = field(default_factory=dict)

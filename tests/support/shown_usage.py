@@ -1,11 +1,12 @@
-"""What people are shown of quota is what the scheduler counts."""
+"""What people are shown of quota and of queues is what the scheduler has."""
 
 from sluice.core.scheduler.state import SchedulerState
-from sluice.core.views import View
+from sluice.core.views import View, positions
 from sluice.core.views.holding import promised
 from sluice.core.views.present.preemptions import to_make_way_for
 from sluice.core.workload.charges import add
 from sluice.core.world.pending_preemptions import PENDING
+from sluice.replay.views.queues import waiting_in
 
 
 def wrong_usage(view: View, state: SchedulerState) -> list[str]:
@@ -31,4 +32,18 @@ def wrong_usage(view: View, state: SchedulerState) -> list[str]:
         told = {preemptor.key for preemptor in to_make_way_for(view, seen)}
         if told != ({w.key for w in of} if held.evicted_at is None else set()):
             found.append(f"{key} is shown as to make way for {sorted(told)}")
+    return found
+
+
+def wrong_places(view: View, state: SchedulerState) -> list[str]:
+    """Return where those that wait stand in another order in the view than in the scheduler's queues."""
+    found = []
+    for name in sorted(state.world.cluster_queues):
+        places = positions(view, name)
+        shown = sorted((key for key in places if places[key]), key=places.__getitem__)
+        queued = [w.key for w in waiting_in(state, name) if places.get(w.key)]
+        known = set(queued)
+        # A place is a job's: its variants have it together (CA6).
+        if [places[key] for key in shown if key in known] != [places[key] for key in queued]:
+            found.append(f"{name} is shown as {shown}, and queued as {queued}")
     return found

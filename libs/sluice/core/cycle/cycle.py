@@ -372,7 +372,11 @@ class Cycle:
 
     def _could_have(self, queue: PendingQueue, peers: EquivalenceClass) -> bool:
         entry = Entry(peers.head(), queue, self._world.cluster_queues[queue.name])
-        return nominate(self._world, entry, may_defer=False) and entry.proposal.is_possible()
+        if not nominate(self._world, entry, may_defer=False):
+            return False
+        # As it will be looked at: not as if those had gone whose preemption waits for a check (AC6).
+        self._admission.reconcile(entry)
+        return entry.proposal.is_possible()
 
     def _find_open(self) -> None:
         """Find the queues with more to consider, now that their head has gone or was skipped."""

@@ -24,7 +24,8 @@ def fold_lifecycle(workload: Workload, event: Event, at: Micros) -> None:
 
 def _reserved(workload: Workload, _event: scheduler.QuotaReserved, at: Micros) -> None:
     workload.reserved_at = at
-    workload.requeue_at = None
+    workload.requeue_at = workload.last_evicted_at = None
+    workload.last_evicted_reason = ""
 
 
 def _admitted(workload: Workload, _event: scheduler.Admitted, at: Micros) -> None:

@@ -14,8 +14,7 @@ from sluice.core.quota.tree import Cell, FlavorResource, Node, cell_of
 from sluice.core.workload.admission_constraints import may_borrow
 from sluice.core.world.model import ClusterQueue, World
 from sluice.core.world.preemption_history import actor
-from sluice.core.world.queue_order import queue_order_timestamp
-from sluice.core.world.variants import queue_time
+from sluice.core.world.queue_order import queue_time
 from sluice.core.world.victim_index import Entry
 from sluice.core.world.workload import Workload
 from sluice.events.base import WorkloadKey
@@ -231,8 +230,8 @@ class Search:
             return False  # a variant takes its sibling's place by migration only (CA10)
         config = self.world.config
         if self._queued_at is None:
-            self._queued_at = queue_time(self.workload, queue_order_timestamp(self.workload, config))
-        return queue_time(candidate, queue_order_timestamp(candidate, config)) > self._queued_at
+            self._queued_at = queue_time(self.workload, config)
+        return queue_time(candidate, config) > self._queued_at
 
     # Where are they?
 

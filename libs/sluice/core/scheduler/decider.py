@@ -29,7 +29,7 @@ class Scheduler:
 
     writer: ClassVar[str] = "scheduler"
     reads: ClassVar[frozenset[str]] = frozenset({"config", "slices", "variants", "checks"})
-    state_version: ClassVar[int] = 21
+    state_version: ClassVar[int] = 22
 
     initial = staticmethod(new_state)
 

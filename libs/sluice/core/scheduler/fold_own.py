@@ -35,13 +35,12 @@ def _reserved(state: SchedulerState, event: scheduler.QuotaReserved, seq: int, a
     workload.cluster_queue = event.cluster_queue
     workload.assignment = tuple(event.pod_sets)
     workload.delta = workload.record.replaces is not None and replaced_slice(world, workload) is not None
-    workload.reserved_at = at
+    fold_lifecycle(workload, event, at)
     workload.usage = charge(world, workload)
     is_variant = workload.record.parent is not None
     if workload.peers is None or workload.peers.waiting is None:
         workload.promised_at = None
     waited = state.pending.serve(workload, needs(world, workload) if is_variant else workload.usage)
-    workload.requeue_at = None
     workload.preempted_rule = ""
     workload.preempted_at = None
     workload.blocked_on_gates = workload.tries = workload.waits_on = False

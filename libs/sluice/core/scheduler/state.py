@@ -16,9 +16,10 @@ from sluice.core.quota.tree import Tree
 from sluice.core.workload.equivalence import equivalence_key
 from sluice.core.world.activity import Status
 from sluice.core.world.model import World
+from sluice.core.world.queue_order import queue_rank
 from sluice.core.world.variants import (
     family_usage,
-    queue_rank,
+    queue_identity,
     running_sibling,
     stays_at,
     why_barred,
@@ -97,7 +98,7 @@ def new_state() -> SchedulerState:
         if workload.last_evicted_at is None and workload.record.parent is None:
             # Most of all: nothing but their creation is known of them.
             return (-workload.priority, workload.record.created_at, workload.uid)
-        return queue_rank(workload, world.config)
+        return queue_rank(workload, workload.priority, queue_identity(workload), world.config)
 
     def least_of(workload: Workload, queue: str) -> Least:
         return least_request(world, workload, world.cluster_queues[queue])

@@ -1,12 +1,14 @@
 """Which workloads the scheduler's verdict is shared by, as in its own state (SC2, `state.class_key`)."""
 
+from sluice.api.features import SCHEDULING_EQUIVALENCE_HASHING, enabled
 from sluice.api.labels import GATE_CONCURRENT_ADMISSION as GATE
+from sluice.core.workload.charges import add
 from sluice.core.workload.equivalence import equivalence_key
 from sluice.core.world.preemption_turns import goes_first
 from sluice.core.world.queue_order import effective_priority
 from sluice.core.world.variants import MAY_PREEMPT, bars, stays_at
 
-from .records import WorkloadView
+from .records import FlavorResource, WorkloadView
 from .state import State
 
 __all__ = ["class_key"]
@@ -22,13 +24,15 @@ def class_key(view: State, workload: WorkloadView) -> object:
             effective_priority(record, view.config),
             tuple(sorted(workload.reclaimable.items())),
         )
+    if not enabled(view.config.feature_gates, SCHEDULING_EQUIVALENCE_HASHING):
+        return (*own, workload.record.uid)  # each is looked at for itself
     if workload.record.parent is None:
         return (*own, "")
     blocked = workload.conditions.get("BlockedOnPreemptionGates")
     stands = why_barred(view, workload) or "/".join(workload.open_gates)
     if blocked is not None and blocked.status:
         stands += "/blocked"
-    return (*own, stands + _runs_on(view, workload))
+    return (*own, stands + _runs_on(view, workload) + _shares(view, workload))
 
 
 def _runs_on(view: State, variant: WorkloadView) -> str:
@@ -38,6 +42,21 @@ def _runs_on(view: State, variant: WorkloadView) -> str:
         return ""
     place = stays_at(variant.record.allowed_flavors, other.assignment or ())
     return f"/on {place}" if place else ""
+
+
+def _shares(view: State, variant: WorkloadView) -> str:
+    """Return what siblings of a variant are charged for in its queue: it needs that no second time (CA10)."""
+    family, queue = variant.record.parent, variant.local_queue.cluster_queue
+    parent = view.workloads.get(family) if family is not None else None
+    allowed = variant.record.allowed_flavors
+    held: dict[FlavorResource, int] = {}
+    for other in parent.variants.values() if parent is not None else ():
+        counts = (
+            other.assignment is not None and other.cluster_queue is queue and not other.preemptions_pending
+        )
+        if counts and other is not variant:
+            add(held, {fr: n for fr, n in other.charge.items() if not allowed or fr[0] in allowed})
+    return f"/has {sorted(held.items())}" if held else ""
 
 
 def _admitted_sibling(view: State, variant: WorkloadView) -> WorkloadView | None:

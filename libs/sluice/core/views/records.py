@@ -98,8 +98,9 @@ class WorkloadView:
     requeue_at: Micros | None = None
     class_key: tuple[object, ...] | None = None
     """What it shares with those that are equal to it to the scheduler; made when needed."""
-    order_at: Micros | None = None
-    """Queues by this time instead of its creation: of the eviction that sent it back."""
+    last_evicted_at: Micros | None = None
+    """Of the eviction that it has not been given quota again since."""
+    last_evicted_reason: str = ""
     past_execution_us: Micros = 0
     ran_us: Micros = 0
     """How long it was admitted, before the present admission."""
@@ -251,8 +252,8 @@ class ClusterQueueView:
     """Made once: every reservation shares it."""
     verdicts: dict[object, "PendingReason"] = field(default_factory=dict)
     """The scheduler's latest word on each class of equal workloads, those included that came later (SC2)."""
-    order: "tuple[int, dict[WorkloadKey, int]] | None" = None
-    """(version, key -> position) of the pending workloads, while nothing has changed."""
+    order: "tuple[tuple[int, int], dict[WorkloadKey, int]] | None" = None
+    """(versions of settings and queue, key -> position) of those that wait, while nothing has changed."""
 
     @property
     def pending(self) -> int:

@@ -19,7 +19,7 @@ from sluice.events.slices import WorkloadRecord
 
 from .model import ClusterQueue, World
 from .preemption_turns import goes_first
-from .queue_order import queue_order_timestamp
+from .queue_order import identity_of
 from .variant_policy import policy_of, restricted
 from .workload import Workload
 
@@ -390,12 +390,11 @@ def past_execution_us(world: World, workload: Workload) -> Micros:
 
 
 def queue_identity(workload: Workload) -> str:
-    """Return what breaks ties in the queue: siblings stand together, the most preferred first (CA6)."""
-    record = workload.record
-    if record.parent is None:
+    """Return the `identity_of` a workload, which is kept."""
+    if workload.record.parent is None:
         return workload.uid
     if not workload.identity:
-        workload.identity = f"{record.parent_uid}/{record.preference:04}/{workload.uid}"
+        workload.identity = identity_of(workload.record)
     return workload.identity
 
 
@@ -405,17 +404,6 @@ def migration_message(preemptor: Workload) -> str:
         f"Evicted to accommodate a workload (UID: {preemptor.uid or 'UNKNOWN'}) "
         "due to migration to more favorable resource flavor"
     )
-
-
-def queue_time(workload: Workload, at: Micros) -> Micros:
-    """Return the time by which a variant queues: its parent's, whatever has happened to it (CA6)."""
-    return workload.record.created_at if workload.record.parent is not None else at
-
-
-def queue_rank(workload: Workload, config: kueue.ConfigurationSpec) -> tuple[int, Micros, str]:
-    """Return what orders all that wait for quota of a queue, the least first (SC1)."""
-    time = queue_time(workload, queue_order_timestamp(workload, config))
-    return (-workload.priority, time, queue_identity(workload))
 
 
 __all__ = [
@@ -444,8 +432,6 @@ __all__ = [
     "past_execution_us",
     "policy_in_force",
     "queue_identity",
-    "queue_rank",
-    "queue_time",
     "running_sibling",
     "siblings",
     "standing",

@@ -36,7 +36,7 @@ class Workload:
     """Set from Evicted until its quota is released: it still holds quota, but is leaving."""
     evicted_reason: str = ""
     last_evicted_at: Micros | None = None
-    """Of the latest eviction, kept after the release: orders the queue after a PodsReady timeout."""
+    """Of the eviction that it has not been given quota again since: orders the queue after some of them."""
     last_evicted_reason: str = ""
     requeue_count: int = 0
     requeue_at: Micros | None = None

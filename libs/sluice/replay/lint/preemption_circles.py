@@ -60,11 +60,9 @@ class CircleObserver(Observer):
             self._by.clear()
 
     @hears
-    def _sent_back(self, state: SchedulerState, event: checks.ChecksRetry) -> None:
-        workload = state.world.workloads.get(event.workload)
-        if self._times and workload is not None:
-            key = actor(workload)
-            self._times = {pair: times for pair, times in self._times.items() if pair[0] != key}
+    def _sent_back(self, _: SchedulerState, _event: checks.ChecksRetry) -> None:
+        """Others have its quota meanwhile, and make way for it again, and for those that had to wait."""
+        self._times.clear()
 
     @hears
     def _stopped(self, state: SchedulerState, event: slices.WorkloadStopped) -> None:

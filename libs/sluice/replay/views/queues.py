@@ -9,7 +9,8 @@ from sluice.core.scheduler.state import SchedulerState
 from sluice.core.views.present.phase import phase_by
 from sluice.core.world.inadmissible import GATED_BY_ANNOTATION
 from sluice.core.world.model import ClusterQueue
-from sluice.core.world.variants import is_parent, parent_holds, queue_rank
+from sluice.core.world.queue_order import queue_rank
+from sluice.core.world.variants import is_parent, parent_holds, queue_identity
 from sluice.core.world.workload import Workload
 
 from .pending_preemptions import used as in_use
@@ -103,7 +104,9 @@ def waiting_in(state: SchedulerState, cluster_queue: str) -> list[Workload]:
     held = [w for w in state.world.workloads.values() if _is_held(state, w, cluster_queue)]
     if not held and (queue is None or queue.strict or not queue.waiting):
         return queued
-    return sorted([*queued, *held], key=lambda w: queue_rank(w, state.world.config))
+    return sorted(
+        [*queued, *held], key=lambda w: queue_rank(w, w.priority, queue_identity(w), state.world.config)
+    )
 
 
 def _is_held(state: SchedulerState, workload: Workload, cluster_queue: str) -> bool:

@@ -93,7 +93,8 @@ def test_whom_it_is_older_than_follows_the_same_time(timestamp, victims):
     w.config = structs.replace(w.config, wait_for_pods_ready=WaitForPodsReady(requeuing_strategy=strategy))
     queue(w, "a", "", cpu=2, within="LowerOrNewerEqualPriority")
     running(w, "same", "a", 1, created_at=5)
-    running(w, "x", "a", 1, created_at=1, at=7, evicted=True).evicted_reason = "PodsReadyTimeout"
+    leaving = running(w, "x", "a", 1, created_at=1, at=7, evicted=True)
+    leaving.last_evicted_at, leaving.last_evicted_reason = leaving.evicted_at, "PodsReadyTimeout"
 
     assert names(ask(w, pending("in", "a", created_at=5), 1)) == victims
 

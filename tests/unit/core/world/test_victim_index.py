@@ -137,7 +137,7 @@ def test_queue_time_is_creation_or_the_eviction_that_keeps_the_place():
     workload.last_evicted_reason = "AdmissionCheck"
     assert queue_order_timestamp(workload, config) == 8
 
-    workload.reserved_at = 9
+    workload.reserved_at, workload.last_evicted_at = 9, None
     assert queue_order_timestamp(workload, config) == 3, "it has been given quota again"
-    workload.evicted_at, workload.evicted_reason = 10, "AdmissionCheck"
+    workload.last_evicted_at, workload.last_evicted_reason = 10, "AdmissionCheck"
     assert queue_order_timestamp(workload, config) == 10

@@ -151,7 +151,8 @@ def _reserved(state: State, event: scheduler.QuotaReserved, seq: int, at: Micros
     workload.evicted = False
     workload.pending = None
     workload.turn = 0
-    workload.requeue_at = workload.order_at = None
+    workload.requeue_at = workload.last_evicted_at = None
+    workload.last_evicted_reason = ""
     queue.workloads[workload.key] = None
     if event.preemptions_pending:
         queue.preemptors[workload.key] = None
@@ -195,11 +196,7 @@ def _evicted(state: State, event: scheduler.Evicted, seq: int, at: Micros) -> No
         workload.checks = {state.name: state for state in states}
     if "BlockedOnPreemptionGates" in workload.conditions:
         condition(workload, "BlockedOnPreemptionGates", False, "Evicted", event.message, at)
-    strategy = state.config.wait_for_pods_ready.requeuing_strategy
-    if event.reason == ev.ADMISSION_CHECK or (
-        event.reason == ev.PODS_READY_TIMEOUT and strategy.timestamp == "Eviction"
-    ):
-        workload.order_at = at
+    workload.last_evicted_at, workload.last_evicted_reason = at, event.reason
 
 
 def _preempted(state: State, event: scheduler.Preempted, seq: int, at: Micros) -> None:
@@ -321,7 +318,8 @@ def _take_place(state: State, old: WorkloadView, at: Micros) -> None:
             continue
         new.past_execution_us, new.requeue_count = old.past_execution_us, old.requeue_count
         if (old.requeue_at or 0) >= (new.requeue_at or 0):
-            new.requeue_at, new.order_at = old.requeue_at, old.order_at
+            new.requeue_at = old.requeue_at
+            new.last_evicted_at, new.last_evicted_reason = old.last_evicted_at, old.last_evicted_reason
             kept = ("Evicted", "Requeued", "DeactivationTarget")
             new.conditions = {**new.conditions, **{k: old.conditions[k] for k in kept if k in old.conditions}}
         if not old.active:

@@ -30,7 +30,7 @@ from sluice.core.world.inadmissible import (
     reason_of,
     without_other_flavors,
 )
-from sluice.core.world.queue_order import effective_priority
+from sluice.core.world.queue_order import effective_priority, identity_of, queue_rank
 from sluice.core.world.variant_policy import policy_of, restricted
 from sluice.core.world.variants import BETTER_NEXT, HELD_BACK, holds_back, no_allowed_flavor, policy_in_force
 from sluice.events.base import Micros, WorkloadKey
@@ -311,7 +311,7 @@ def positions(view: State, cluster_queue: str) -> dict[WorkloadKey, int]:
     queue = view.cluster_queues.get(cluster_queue)
     if queue is None:
         return {}
-    version = sum(local.version for local in queue.local_queues.values())
+    version = (view.settings_seq, sum(local.version for local in queue.local_queues.values()))
     if queue.order is None or queue.order[0] != version:
         pending = [view.workloads[key] for local in queue.local_queues.values() for key in local.pending]
         pending.sort(key=lambda workload: _order(view, workload))
@@ -346,10 +346,5 @@ def position(view: State, workload: WorkloadView) -> int | None:
 
 
 def _order(view: State, workload: WorkloadView) -> tuple[int, Micros, str]:
-    record = workload.record
-    if record.parent is not None:
-        # Siblings stand together, at their parent's time (CA6).
-        identity = f"{record.parent_uid}/{record.preference:04}/{record.uid}"
-        return (-effective_priority(record, view.config), record.created_at, identity)
-    created_at = record.created_at if workload.order_at is None else workload.order_at
-    return (-effective_priority(record, view.config), created_at, record.uid)
+    record, config = workload.record, view.config
+    return queue_rank(workload, effective_priority(record, config), identity_of(record), config)

@@ -43,7 +43,7 @@ def test_places_follow_the_time_that_counts_when_the_configuration_changes() -> 
 
 
 def test_who_had_quota_again_since_queues_by_its_creation() -> None:
-    """It was evicted, got quota, and gave that back as its queue was stopped before its check had answered."""
+    """It was evicted, got quota, and gave it back as its queue was stopped before its check had answered."""
     cell = sent_back()
     cell.configure("AdmissionCheck", "chk", {"controllerName": "x.dev/x"})
     spec = {"namespaceSelector": {}, "resourceGroups": [resource_group({"default": 1})]}

@@ -1,6 +1,6 @@
 """`decide` says what follows and changes nothing; what it may leave behind is listed here, with the reason.
 
-Whole histories of the simulated cell are played while every call of the four deciders is watched: the state
+Whole histories of the simulated cell are played while every call of the deciders is watched: the state
 is the same after it as before, and whoever asks again hears the same.
 """
 
@@ -12,7 +12,9 @@ import pytest
 from sluice.core.checks.decider import AdmissionChecks
 from sluice.core.checks.state import State as ChecksState
 from sluice.core.deadlines import Deadlines
-from sluice.core.deciders import DECIDERS
+from sluice.core.deciders import DECIDERS, OF_MANAGERS
+from sluice.core.dispatch.decider import Dispatcher
+from sluice.core.dispatch.state import State as DispatchState
 from sluice.core.queueing.pending_queue import CohortQueues
 from sluice.core.quota.node import Node
 from sluice.core.slices.intake import Inbound
@@ -23,11 +25,14 @@ from sluice.core.world.model import ClusterQueue
 from sluice.core.world.workload import Workload
 from sluice.events.base import Event, Micros
 from tests.simulation.run import Run, quiet
+from tests.support.cells_world import CellsWorld
 from tests.support.frozen import Field, difference, picture
 
 LOOKED_AT: set[Field] = {
     # Work lists: who turns out to have nothing to say leaves them, and has its next deadline noted.
     (ChecksState, "todo"),
+    (DispatchState, "todo"),
+    (DispatchState, "deadlines"),
     (ChecksState, "watched"),
     (VariantsState, "todo"),
     (VariantsState, "deadlines"),
@@ -54,7 +59,7 @@ REMEMBERED: set[Field] = {
 def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[int]]:
     """Watch all deciders; by writer the number of events of each call."""
     calls: dict[str, list[int]] = {}
-    for decider in DECIDERS:
+    for decider in (*DECIDERS, *OF_MANAGERS):
         monkeypatch.setattr(decider, "decide", watched(decider, calls.setdefault(decider.writer, [])))
     return calls
 
@@ -80,8 +85,28 @@ def test_deciders_leave_their_state_as_it_is(asked: dict[str, list[int]], seed: 
     quiet()
     outcome = Run(seed, 200).play()
     assert not outcome.invariant, str(outcome)
-    assert all(asked.values())
+    assert all(asked[decider.writer] for decider in DECIDERS)
     assert any(asked["scheduler"])
+
+
+def test_the_dispatcher_leaves_its_state_as_it_is(asked: dict[str, list[int]]) -> None:
+    """Through offers, a start, an eviction, a cell that is cut off and comes back, and deletion."""
+    world = CellsWorld()
+    world.ladder("near", "far", lostAfterSeconds=60, retryAfterSeconds=5)
+    world.turn()
+    first, second = world.create(), world.create()
+    for key in (first, second):
+        world.reserve(key).exchange()
+    assert len(world.running()) == 2
+    near = world.workers["near"]
+    world.cut(near)
+    world.turn(61)
+    world.mend(near)
+    world.exchange()
+    world.evict(first).exchange()
+    world.forget(second).exchange()
+    assert len(asked[Dispatcher.writer]) > 20
+    assert any(asked[Dispatcher.writer])
 
 
 def test_who_counts_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,6 +43,7 @@ def least_request(world: World, workload: Workload, cq: ClusterQueue) -> Least:
     allowed = allowed_flavors(world.config, record)
     sums: dict[FlavorResource, int] = {}
     for pod_set in record.pod_sets:
+        # Also where ended pods give nothing back (`charges.given_back`): it is never wrong to need less.
         count = pod_set.count - workload.reclaimable.get(pod_set.name, 0)
         if pod_set.min_count is not None:
             count = min(count, pod_set.min_count)

@@ -14,7 +14,7 @@ from sluice.core.quota.tree import FlavorResource, Node
 from sluice.core.scheduler.decider import Scheduler
 from sluice.core.scheduler.state import SchedulerState
 from sluice.core.workload.admission_constraints import may_borrow
-from sluice.core.workload.charges import by_flavor, counts
+from sluice.core.workload.charges import by_flavor, counts, given_back
 from sluice.core.world.model import ClusterQueue, World
 from sluice.core.world.reservations import without
 from sluice.core.world.workload import Workload
@@ -166,10 +166,8 @@ class PartialObserver(Observer):
         if workload is None or not (workload.record.cannot_borrow or workload.record.cannot_preempt):
             return
         given = counts(event.pod_sets)
-        asked = {
-            pods.name: pods.count - workload.reclaimable.get(pods.name, 0)
-            for pods in workload.record.pod_sets
-        }
+        ended = given_back(world.config, workload.reclaimable)
+        asked = {pods.name: pods.count - ended.get(pods.name, 0) for pods in workload.record.pod_sets}
         queue = world.cluster_queues.get(event.cluster_queue)
         if queue is None or all(given.get(name, 0) >= count for name, count in asked.items()):
             return

@@ -5,9 +5,9 @@ import click
 from sluice.cli.cell.agents import add_heartbeats
 from sluice.cli.cell.await_reply import answers
 from sluice.cli.cell.client import Api, run
+from sluice.cli.cell.lookup import existing
 from sluice.cli.cell.name_completion import complete_agents
 from sluice.cli.cell.publish import publish_job_event, source
-from sluice.cli.commands.objects.get import existing
 from sluice.cli.kit.columns import dig, name
 from sluice.cli.kit.errors import CliError, plural
 from sluice.cli.kit.resources import BY_KIND

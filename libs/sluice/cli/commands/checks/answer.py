@@ -6,10 +6,10 @@ import click
 
 from sluice.cli.cell.await_reply import aside, settle
 from sluice.cli.cell.client import Api, run
+from sluice.cli.cell.lookup import not_found
 from sluice.cli.cell.name_completion import complete_checks, complete_workloads
 from sluice.cli.cell.publish import publish
 from sluice.cli.cell.selectors import namespace_option
-from sluice.cli.commands.objects.get import not_found
 from sluice.cli.kit import durations
 from sluice.cli.kit.errors import CliError
 from sluice.cli.kit.resources import BY_KIND, resource_named

@@ -13,10 +13,10 @@ from sluice.cli.cell.await_reply import (
     why_stopping,
 )
 from sluice.cli.cell.client import Api, run
+from sluice.cli.cell.lookup import existing, not_found
 from sluice.cli.cell.name_completion import complete_jobs
 from sluice.cli.cell.publish import publish_job_event
 from sluice.cli.cell.selectors import namespace_option
-from sluice.cli.commands.objects.get import existing, not_found
 from sluice.cli.kit.columns import dig
 from sluice.cli.kit.errors import EXIT_FAILED, CliError
 from sluice.cli.kit.resources import BY_KIND

@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager
 import click
 
 from sluice.cli.cell.client import Api, run
+from sluice.cli.cell.lookup import existing
 from sluice.cli.cell.name_completion import complete_jobs
 from sluice.cli.cell.selectors import namespace_option
-from sluice.cli.commands.objects.get import existing
 from sluice.cli.kit.errors import CliError
 from sluice.cli.kit.resources import BY_KIND
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 import click
 
 from sluice.cli.cell.client import Api, run
+from sluice.cli.cell.lookup import existing
 from sluice.cli.cell.name_completion import complete_targets
 from sluice.cli.cell.selectors import namespace_option
-from sluice.cli.commands.objects.get import existing
 from sluice.cli.kit.columns import dig, job_reason, job_status, key
 from sluice.cli.kit.durations import parse, precise
 from sluice.cli.kit.errors import EXIT_TIMEOUT, CliError, plural

@@ -9,6 +9,7 @@ from sluice.cli.cell.agents import add_heartbeats
 from sluice.cli.cell.budgets import add_standings, standing_lines
 from sluice.cli.cell.client import Api, run
 from sluice.cli.cell.custom_kinds import with_registered
+from sluice.cli.cell.lookup import existing
 from sluice.cli.cell.name_completion import complete_targets
 from sluice.cli.cell.selectors import all_namespaces_option, namespace_option, parse_targets, selector_option
 from sluice.cli.commands.jobs.misspelt import means_nothing_of
@@ -22,7 +23,6 @@ from sluice.protocol.query import ListRequest, Object
 
 from .describe_jobs import job_lines, workload_lines
 from .describe_queues import cluster_queue_lines, cohort_lines, flavor_lines, local_queue_lines
-from .get import existing
 
 
 @click.command()

@@ -3,6 +3,7 @@
 import click
 
 from sluice.cli.cell.client import Api, run
+from sluice.cli.cell.lookup import existing
 from sluice.cli.cell.name_completion import complete_targets
 from sluice.cli.cell.selectors import namespace_option
 from sluice.cli.kit.columns import dig
@@ -14,8 +15,6 @@ from sluice.cli.kit.table import Column, render
 from sluice.cli.kit.terminal import echo
 from sluice.protocol.query import HistoryRequest, Object
 from sluice.replay.history.event_text import describe
-
-from .get import existing
 
 COLUMNS = (
     Column[Object]("SEQ", lambda entry: str(entry["seq"]), right=True),

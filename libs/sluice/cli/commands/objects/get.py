@@ -7,9 +7,9 @@ import click
 from sluice.cli.cell.client import Api, run
 from sluice.cli.cell.custom_kinds import registered_kinds, with_registered
 from sluice.cli.cell.live_status import add_live
+from sluice.cli.cell.lookup import not_found
 from sluice.cli.cell.name_completion import complete_targets
 from sluice.cli.cell.selectors import all_namespaces_option, namespace_option, parse_targets, selector_option
-from sluice.cli.kit.columns import key
 from sluice.cli.kit.errors import EXIT_UNAVAILABLE, CliError
 from sluice.cli.kit.get_options import Asked
 from sluice.cli.kit.output import (
@@ -23,8 +23,6 @@ from sluice.cli.kit.output import (
 from sluice.cli.kit.resources import JOB_RESOURCES, RESOURCES, Resource
 from sluice.cli.kit.table import Column, Object, render
 from sluice.cli.kit.terminal import echo
-from sluice.protocol.query import ListRequest
-from sluice.replay.source.suggest import did_you_mean
 
 from .watch import watch_objects
 
@@ -190,42 +188,6 @@ def _sort_key(text: str) -> tuple[int, float, str]:
         return (0, float(text), "")
     except ValueError:
         return (1, 0.0, text)
-
-
-async def existing(api: Api, resource: Resource, name: str, namespace: str, *, whole: bool = False) -> Object:
-    """Return the object of this name; *whole*: of a job, with its spec.
-
-    Raises:
-        CliError: there is none; with the nearest name that exists.
-    """
-    found = await api.get(resource.kind, name, namespace, whole=whole)
-    if found is None or resource.only not in ("", found.get("kind")):
-        raise await not_found(api, resource, name, namespace)
-    return found
-
-
-async def not_found(api: Api, resource: Resource, name: str, namespace: str) -> CliError:
-    """Return the error for a missing object, with the nearest name that exists."""
-    near = await api.list(
-        ListRequest(
-            kind=resource.kind,
-            namespace=namespace if resource.namespaced else "",
-            field_selector=resource.narrowed(),
-            limit=500,
-        )
-    )
-    hint = did_you_mean(name, [obj["metadata"]["name"] for obj in near.items]).strip()
-    if not hint and resource.namespaced:
-        elsewhere = await api.list(
-            ListRequest(kind=resource.kind, name=name, field_selector=resource.narrowed())
-        )
-        if elsewhere.items:
-            hint = (
-                f"There is {key(elsewhere.items[0])}: use -n {elsewhere.items[0]['metadata']['namespace']}."
-            )
-    group = resource.group.split("/")[0] if "/" in resource.group else ""
-    plural = f"{resource.plural}.{group}" if group else resource.plural
-    return CliError(f'Error from server (NotFound): {plural} "{name}" not found', hint=hint)
 
 
 @click.command("api-resources")

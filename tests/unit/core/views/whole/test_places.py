@@ -1,5 +1,7 @@
 """Those that wait are shown in the order in which the scheduler has them, whatever becomes of it."""
 
+from typing import Any
+
 from sluice.core.views import View, positions
 from sluice.events.checks import AdmissionCheckStatusChanged
 from tests.support.objects import resource_group
@@ -46,7 +48,7 @@ def test_who_had_quota_again_since_queues_by_its_creation() -> None:
     """It was evicted, got quota, and gave it back as its queue was stopped before its check had answered."""
     cell = sent_back()
     cell.configure("AdmissionCheck", "chk", {"controllerName": "x.dev/x"})
-    spec = {"namespaceSelector": {}, "resourceGroups": [resource_group({"default": 1})]}
+    spec: dict[str, Any] = {"namespaceSelector": {}, "resourceGroups": [resource_group({"default": 1})]}
     spec["admissionChecksStrategy"] = {"admissionChecks": [{"name": "chk"}]}
     cell.configure("ClusterQueue", "q", spec)
     cell.put(AdmissionCheckStatusChanged(cause=0, check="chk", active=True, reason="Active", message=""))

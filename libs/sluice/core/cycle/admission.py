@@ -246,7 +246,7 @@ class Admission:
                 return
             self._wait_for(entry, planned.preempted)
             why, count = planned.assignment.message, len(planned.targets)
-            message = f"{why}. Pending the preemption of {count} workload(s)"
+            message = f"{why}. {texts.TO_PREEMPT.format(count)}"
             entry.finish(Outcome.PREEMPTING, texts.WAITING_FOR_PREEMPTED, message)
         elif self.blocked:
             outcome = Outcome.PARKED

@@ -14,7 +14,7 @@ from sluice.core.flavors.memo import is_plain, remembered
 from sluice.core.flavors.podset_reducer import reduce_counts
 from sluice.core.preemption.targets import Target, get_targets, possibility_of
 from sluice.core.quota.tree import FlavorResource
-from sluice.core.workload.pending_reasons import MISCONFIGURED
+from sluice.core.workload.pending_reasons import MISCONFIGURED, NAMESPACE_MISMATCH
 from sluice.core.world.model import ClusterQueue, World
 from sluice.core.world.reservations import without
 from sluice.core.world.variants import family_usage, why_barred
@@ -99,7 +99,7 @@ def nominate(world: World, entry: Entry, *, may_defer: bool = True) -> bool:
     """
     workload, cq = entry.workload, entry.cq
     if not matches_namespace(world, workload, cq.spec.namespace_selector):
-        entry.finish(Outcome.ASIDE, MISCONFIGURED, "Workload namespace doesn't match ClusterQueue selector")
+        entry.finish(Outcome.ASIDE, MISCONFIGURED, NAMESPACE_MISMATCH)
         return False
     if workload.record.misconfigured:
         entry.finish(Outcome.PARKED, MISCONFIGURED, workload.record.misconfigured)

@@ -13,6 +13,7 @@ from sluice.core.workload.admission_checks import READY
 from sluice.core.workload.charges import given_back
 from sluice.core.workload.pending_reasons import (
     MISCONFIGURED,
+    NAMESPACE_MISMATCH,
     ON_HOLD,
     WAITING_FOR_PREEMPTED,
 )
@@ -392,7 +393,7 @@ def _outside(state: SchedulerState, workload: Workload, at: Micros) -> tuple[str
     local = world.local_queues[f"{record.namespace}/{record.queue_name}"]
     cq = world.cluster_queues[local.cluster_queue]
     if not matches_namespace(world, workload, cq.spec.namespace_selector):
-        return MISCONFIGURED, "Workload namespace doesn't match ClusterQueue selector"
+        return MISCONFIGURED, NAMESPACE_MISMATCH
     if record.misconfigured:
         return MISCONFIGURED, record.misconfigured
     del at

@@ -12,7 +12,7 @@ from sluice.core.workload.admission_checks import (
     sync_states,
     why_not_admitted,
 )
-from sluice.core.workload.pending_reasons import WAITING_FOR_PREEMPTED
+from sluice.core.workload.pending_reasons import TO_PREEMPT, WAITING_FOR_PREEMPTED
 from sluice.core.world.inadmissible import Reason
 
 from .preemptions import pending_preemptions
@@ -102,7 +102,7 @@ def _why(view: State, workload: WorkloadView, checks: str) -> Reason:
     missing = why_not_admitted(check_states(workload) if reserved else (), has_quota=reserved)
     if missing is None:
         if victims := leaving_victims(view, workload):
-            return (WAITING_FOR_PREEMPTED, f"Pending the preemption of {len(victims)} workload(s)")
+            return (WAITING_FOR_PREEMPTED, TO_PREEMPT.format(len(victims)))
         # Else the scheduler just has not said so yet.
         return _migrating(view, workload) or ("Pending", "The workload is about to be admitted")
     reason, message = missing

@@ -11,7 +11,7 @@ from sluice.events.checks import ChecksReady
 from sluice.events.slices import WorkloadStopped
 from sluice.log.contract import Entry
 from sluice.log.fold import Fold
-from sluice.replay.explain.sandbox import Laboratory, with_quota
+from sluice.replay.explain.sandbox import Sandbox, with_quota
 from sluice.replay.explain.stopping import Leavers
 from sluice.replay.explain.why import explain
 from sluice.replay.source.source import ListSource
@@ -128,15 +128,15 @@ def _passes(fold: Fold[SchedulerState], preemptor: Workload, seq: int) -> bool:
     report = explain(fold.state, preemptor.key, seq, fold.at)
     assert report.phase == "QuotaReserved"
     assert report.claims[0].victims == sorted(preemptor.victims)
-    laboratory = Laboratory(fold.state, seq, fold.at)
+    sandbox = Sandbox(fold.state, seq, fold.at)
     world = fold.state.world
     stops = [WorkloadStopped(cause=0, workload=key) for key in sorted(preemptor.victims)]
     stops = [stop for stop in stops if world.workloads[stop.workload].evicted_at is not None]
     ready = ChecksReady(cause=0, workload=preemptor.key, attempt=preemptor.reservations)
-    admitted = laboratory.attempt((*stops, ready), preemptor.key).admitted
+    admitted = sandbox.attempt((*stops, ready), preemptor.key).admitted
     assert admitted == bool(report.remedies), (seq, preemptor.key)
     if report.remedies and report.remedies[0].kind == "check":
-        assert not laboratory.attempt(stops, preemptor.key).admitted
+        assert not sandbox.attempt(stops, preemptor.key).admitted
     for key in preemptor.victims:
         victim = explain(fold.state, key, seq, fold.at, help_=False)
         assert preemptor.key in victim.message or world.workloads[key].evicted_at is not None
@@ -149,14 +149,14 @@ def _smallest(fold: Fold[SchedulerState], workload: Workload, seq: int) -> bool:
     world = fold.state.world
     queue = world.cluster_queues[workload.cluster_queue]
     leaving = tuple(w for w in world.workloads.values() if w.evicted_at is not None and not w.stopped)
-    laboratory = Laboratory(fold.state, seq, fold.at)
+    sandbox = Sandbox(fold.state, seq, fold.at)
     if report.remedies and report.remedies[0].kind == "none":
-        assert laboratory.attempt((), workload.key).reserved is not None
+        assert sandbox.attempt((), workload.key).reserved is not None
         return False
-    laboratory = laboratory.patient(Leavers(fold.state, None, leaving, workload.record.replaces))
+    sandbox = sandbox.patient(Leavers(fold.state, None, leaving, workload.record.replaces))
     if report.remedies and report.remedies[0].kind == "stop":
         # Of a variant that waits for one of them: with all of them gone, a sibling may come first.
-        outcome = laboratory.attempt((), workload.key)
+        outcome = sandbox.attempt((), workload.key)
         assert outcome.reserved is not None or outcome.sibling
         return False
     remedy = next((r for r in report.remedies if r.kind == "quota"), None)
@@ -170,7 +170,7 @@ def _smallest(fold: Fold[SchedulerState], workload: Workload, seq: int) -> bool:
 
     def admits(more: int) -> bool:
         event = with_quota(queue, {(flavor, resource): more})
-        return laboratory.attempt((event,), workload.key).reserved is not None
+        return sandbox.attempt((event,), workload.key).reserved is not None
 
     assert admits(amount), (seq, workload.key, amount)
     assert not admits(amount - 1), (seq, workload.key, amount)

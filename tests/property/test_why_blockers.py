@@ -14,7 +14,7 @@ from sluice.events.variants import PreemptionGateOpened
 from sluice.log.fold import Fold
 from sluice.replay.explain.candidates import NOT_ENOUGH
 from sluice.replay.explain.report import Report
-from sluice.replay.explain.sandbox import Laboratory
+from sluice.replay.explain.sandbox import Sandbox
 from sluice.replay.explain.why import explain
 from sluice.replay.source.source import ListSource
 from sluice.replay.source.time_travel import steps
@@ -56,7 +56,7 @@ def _preempts_with_its_gate_open(state: SchedulerState, workload: Workload, seq:
         workload=workload.key,
         gate="kueue.x-k8s.io/concurrent-admission",
     )
-    found = Laboratory(state, seq, at).attempt((opened,), workload.key)
+    found = Sandbox(state, seq, at).attempt((opened,), workload.key)
     # Somebody whom it would preempt may be leaving already.
     return bool(found.preempted) or found.reason == WAITING_FOR_PREEMPTED
 

@@ -22,7 +22,7 @@ from sluice.protocol.subjects import COMMITS
 from sluice.readmodel import queries, snapshot
 from sluice.readmodel.world import World
 from sluice.replay.explain import racing_sandbox
-from sluice.replay.explain.sandbox import Laboratory
+from sluice.replay.explain.sandbox import Sandbox
 from sluice.replay.explain.why import Others, explain
 from sluice.replay.explain.why_text import plain_words
 
@@ -202,9 +202,9 @@ class Queries:
                 return False
             racing_sandbox.Race(state, families, fold.upto, fold.at).run(record)
         else:
-            laboratory = Laboratory(state, fold.upto, fold.at, forks=False)
+            sandbox = Sandbox(state, fold.upto, fold.at, forks=False)
             created = WorkloadCreated(cause=fold.upto, workload=record)
-            laboratory.attempt((created,), record.key)
+            sandbox.attempt((created,), record.key)
         return True
 
     def _record(self, seq: int, at: int, state: Any) -> WorkloadRecord | None:

@@ -53,7 +53,7 @@ NO_CONCEPTS = {
         "Record",
         "Records",
         "Serving",
-        "Shelf",
+        "LazyDict",
         "Stored",
         "TakesTurns",
         "Todo",

@@ -15,7 +15,7 @@ from sluice.events.base import JobKey, WorkloadKey
 
 from . import blocks
 from .blocks import Blocks
-from .lazy_dict import Shelf
+from .lazy_dict import LazyDict
 from .records import JobView, WorkloadView
 from .rows import JOB, WORKLOAD, Queues, Reader, encode
 
@@ -26,8 +26,8 @@ _SHOWN = 64
 class Records(Queues, Protocol):
     """What of a view lies packed in part."""
 
-    workloads: Shelf[WorkloadKey, WorkloadView]
-    jobs: Shelf[JobKey, JobView]
+    workloads: LazyDict[WorkloadKey, WorkloadView]
+    jobs: LazyDict[JobKey, JobView]
 
 
 class Unit(NamedTuple):

@@ -7,7 +7,7 @@ Stored = bytes | int
 """A record that is not read yet: its row out of a snapshot, or its number among what is packed."""
 
 
-class Shelf[K, V](dict[K, V]):
+class LazyDict[K, V](dict[K, V]):
     """A dictionary for all that its users see; what nobody has asked for yet lies in it as it is stored.
 
     Only reading opens what is there; deleting and replacing do not.
@@ -69,5 +69,5 @@ class Shelf[K, V](dict[K, V]):
 
 
 def as_stored[K, V](found: dict[K, V]) -> Iterator[tuple[K, V | Stored]]:
-    """Yield what a dictionary holds; of a shelf, what nobody has asked for as it is stored."""
+    """Yield what a dictionary holds; of a `LazyDict`, what nobody has asked for as it is stored."""
     return iter(dict.items(found))

@@ -1,7 +1,7 @@
 """The view as bytes and back, so that a start need not fold the whole log.
 
-Each record is a row by itself (`rows`). A row is read when somebody asks for its record (`lazy_dict.Shelf`),
-and one that nobody asked for is written again as it is; so are the blocks of finished jobs. `VERSION` says
+Each record is a row by itself (`rows`). A row is read when somebody asks for its record
+(`lazy_dict.LazyDict`), and one that nobody asked for is written again as it is; so are the blocks of finished jobs. `VERSION` says
 which bytes this code reads: it changes by itself with the fields, and is raised by hand when folding the same
 events leads to another state.
 """
@@ -15,7 +15,7 @@ from sluice.api import kueue
 from sluice.events.base import WorkloadKey
 
 from .finished import Kept
-from .lazy_dict import Shelf, Stored, as_stored
+from .lazy_dict import LazyDict, Stored, as_stored
 from .records import ActiveState, WorkloadView
 from .rows import CLUSTER_QUEUE, JOB, LOCAL_QUEUE, WORKLOAD, Record, Rows, encode
 from .view import View
@@ -118,9 +118,9 @@ def load(data: bytes | msgspec.Raw) -> View:
     view.finished.load(found.finished)
     view.workloads.update(found.workloads)
     view.jobs.update(found.jobs)
-    view.local_queues = Shelf(view.finished.reader.local_queue)
+    view.local_queues = LazyDict(view.finished.reader.local_queue)
     view.local_queues.update(found.local_queues)
-    view.cluster_queues = Shelf(view.finished.reader.cluster_queue)
+    view.cluster_queues = LazyDict(view.finished.reader.cluster_queue)
     view.cluster_queues.update(found.cluster_queues)
     return view
 

@@ -4,7 +4,7 @@ from sluice.api import kueue
 from sluice.events.base import JobKey, Micros, WorkloadKey
 
 from .finished import Finished
-from .lazy_dict import Shelf, Stored
+from .lazy_dict import LazyDict, Stored
 from .records import ActiveState, ClusterQueueView, JobView, LocalQueueView, WorkloadView
 from .totals import Totals
 
@@ -13,8 +13,8 @@ class State:
     """All objects by key; only folding events changes it."""
 
     def __init__(self) -> None:
-        self.workloads: Shelf[WorkloadKey, WorkloadView] = Shelf(self._open_workload)
-        self.jobs: Shelf[JobKey, JobView] = Shelf(self._open_job)
+        self.workloads: LazyDict[WorkloadKey, WorkloadView] = LazyDict(self._open_workload)
+        self.jobs: LazyDict[JobKey, JobView] = LazyDict(self._open_job)
         self.finished = Finished(self)
         """Where jobs that are over lie packed, with their workloads."""
         self.parents: dict[WorkloadKey, None] = {}

@@ -9,7 +9,7 @@ from sluice.events.scheduler import Evicted, Preempted, QuotaReserved
 from sluice.replay.source.source import Source
 from sluice.replay.source.time_travel import Progress, scheduler_at
 
-from .sandbox import Laboratory
+from .sandbox import Sandbox
 from .stopping import gone
 from .whole_job import updated
 from .why import find
@@ -54,11 +54,9 @@ def forecast(
         UnknownWorkloadError: the change is about a workload that is not there.
     """
     fold = scheduler_at(source, seq, progress)
-    laboratory = Laboratory(fold.state, seq, fold.at)
+    sandbox = Sandbox(fold.state, seq, fold.at)
     events = change(fold.state)
-    anyway, then = (
-        _effects(fold.state, decided) for decided in (laboratory.follow(()), laboratory.follow(events))
-    )
+    anyway, then = (_effects(fold.state, decided) for decided in (sandbox.follow(()), sandbox.follow(events)))
     return [
         *(effect for key, effect in then.items() if key not in anyway),
         *(e._replace(what=f"no longer {e.what}") for key, e in anyway.items() if key not in then),

@@ -60,7 +60,7 @@ FEW = 200
 """Workloads up to which loading a copy of a state is quicker than a child process."""
 
 
-class Laboratory:
+class Sandbox:
     """Copies of one state, each to be changed and decided on.
 
     Of a large state a copy is a child process, which has all memory at once.
@@ -92,23 +92,23 @@ class Laboratory:
             return process_pool.in_copy(lambda: self._attempt(self.state, events, key))
         return self._attempt(self.scheduler.load(self._data), events, key)
 
-    def given(self, events: Iterable[Event]) -> "Laboratory":
+    def given(self, events: Iterable[Event]) -> "Sandbox":
         """Return one that tries everything together with *events*: nothing is decided between."""
         found = copy.copy(self)
         found._given, found.trials = (*self._given, *events), 0
         return found
 
-    def patient(self, leavers: Leavers) -> "Laboratory":
+    def patient(self, leavers: Leavers) -> "Sandbox":
         """Return one in which *leavers* have stopped when nothing more follows."""
         found = copy.copy(self)
         found.leavers, found.trials = leavers if leavers.holders else None, 0
         return found
 
-    def after(self, events: Iterable[Event]) -> "tuple[SchedulerState, Laboratory]":
-        """Return what is there when nothing more follows from *events*, and the laboratory of that."""
+    def after(self, events: Iterable[Event]) -> "tuple[SchedulerState, Sandbox]":
+        """Return what is there when nothing more follows from *events*, and the sandbox of that."""
         state = self.scheduler.load(self._data or self.scheduler.dump(self.state))
         self._attempt(state, events, "")
-        later = Laboratory(state, self.seq, self.at)
+        later = Sandbox(state, self.seq, self.at)
         later.facts = self.facts
         return state, later
 

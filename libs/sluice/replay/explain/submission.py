@@ -26,7 +26,7 @@ from sluice.replay.source.time_travel import Progress, configured_at, fold_at, s
 
 from . import racing_sandbox, resize
 from .activity import queue_words
-from .sandbox import Laboratory, Outcome
+from .sandbox import Outcome, Sandbox
 from .why import explain
 
 __all__ = ["InvalidManifestError", "simulate"]
@@ -101,25 +101,25 @@ def simulate(
         if grown is None:
             return Simulated(fold.state, record, job, running, None, resizes=True)
         record, events = grown
-        outcome = Laboratory(fold.state, seq, fold.at).attempt(events, record.key)
+        outcome = Sandbox(fold.state, seq, fold.at).attempt(events, record.key)
     elif racing_sandbox.policy_for(fold.state, record) is not None:
         families = variants_at(source, seq, progress).state
         outcome = racing_sandbox.Race(fold.state, families, seq, fold.at).run(record)
         return Simulated(fold.state, record, job, running, outcome)
     else:
         events = (WorkloadCreated(cause=seq, workload=record),)
-        outcome = Laboratory(fold.state, seq, fold.at).attempt(events, record.key)
+        outcome = Sandbox(fold.state, seq, fold.at).attempt(events, record.key)
     unseen = outcome.reserved is None and not outcome.reason
     if unseen and queue_words(fold.state, record) is None:
-        more = tuple(_unseen(Laboratory(fold.state, seq, fold.at), record, events))
+        more = tuple(_unseen(Sandbox(fold.state, seq, fold.at), record, events))
     else:
         more = ()
     return Simulated(fold.state, record, job, running, outcome, more, resizes)
 
 
-def _unseen(laboratory: Laboratory, record: WorkloadRecord, events: Sequence[Event]) -> Iterator[str]:
+def _unseen(sandbox: Sandbox, record: WorkloadRecord, events: Sequence[Event]) -> Iterator[str]:
     """Yield what is to be said of a job that nobody looks at before others: as `why` would a moment later."""
-    state, after = laboratory.after(events)
+    state, after = sandbox.after(events)
     report = explain(state, record.key, after.seq, after.at)
     yield f"  {report.message}"
     for remedy in report.remedies[:1]:

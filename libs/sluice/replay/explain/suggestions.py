@@ -19,7 +19,7 @@ from sluice.replay.views.queues import queue_of
 from .activity import activate_command
 from .executors import Executors
 from .remedy import Remedy, checks_of, follows, if_so, then_checks, then_stops
-from .sandbox import Laboratory, applied_queue
+from .sandbox import Sandbox, applied_queue
 from .stopping import FEW, Leavers, job_of, leavers, must_stop, queues_of_tree
 from .suggestions_outside import LOCAL_QUEUE, outside_changes, pods_ready, waits_until
 from .suggestions_quota import more_quota
@@ -33,7 +33,7 @@ HEADS = 3
 
 
 def remedies(
-    laboratory: Laboratory,
+    sandbox: Sandbox,
     state: SchedulerState,
     workload: Workload,
     executors: Executors | None = None,
@@ -47,23 +47,23 @@ def remedies(
     that keeps it out of its queue is lifted at once. *outside*: try to lift any of that alone.
     """
     key = workload.key
-    now = laboratory.attempt((), key)
+    now = sandbox.attempt((), key)
     if now.sibling:
-        laboratory.instead.append(("nothing", now.sibling))
+        sandbox.instead.append(("nothing", now.sibling))
         return []
     if now.reserved is not None:
         names = ", ".join(event.workload for event in now.preempted)
         text = f"nothing: it gets quota in the next decisions{f', preempting {names}' if names else ''}"
-        text += then_checks(laboratory, now)
+        text += then_checks(sandbox, now)
         return [Remedy("none", text, smallest=True, preempts=len(now.preempted))]
     leaving = leavers(state, workload, executors)
-    if waiting := _stops(laboratory, workload, leaving):
+    if waiting := _stops(sandbox, workload, leaving):
         return waiting
-    patient = laboratory.patient(leaving)
+    patient = sandbox.patient(leaving)
     found = _changes(patient, state, workload, executors, outside=outside)
-    laboratory.trials += patient.trials
+    sandbox.trials += patient.trials
     if not found and combine:
-        found = _together(laboratory, state, workload, executors)
+        found = _together(sandbox, state, workload, executors)
     if found:
         found[0].smallest = True
     return found
@@ -86,7 +86,7 @@ def held_back(state: SchedulerState, workload: Workload, executors: Executors | 
 
 
 def _changes(
-    laboratory: Laboratory,
+    sandbox: Sandbox,
     state: SchedulerState,
     workload: Workload,
     executors: Executors | None,
@@ -103,25 +103,25 @@ def _changes(
     if cq is not None:
         # Whatever else wakes it up would seem to help, too.
         text = f"nothing but being looked at: applying ClusterQueue {cq.name} again, unchanged, does it"
-        unseen = if_so(laboratory, key, "look", text, applied_queue(cq, cq.spec))
+        unseen = if_so(sandbox, key, "look", text, applied_queue(cq, cq.spec))
         if unseen:
             return unseen
     if not workload.active and outside:
-        found += _activation(laboratory, state, workload)
-    found += _constraints(laboratory, state, workload)
-    lifting = outside_changes(state, workload, meant, executors, laboratory.facts) if outside else ()
+        found += _activation(sandbox, state, workload)
+    found += _constraints(sandbox, state, workload)
+    lifting = outside_changes(state, workload, meant, executors, sandbox.facts) if outside else ()
     for kind, text, events in lifting:
         if kind == LOCAL_QUEUE and any(remedy.kind == kind for remedy in found):
             continue  # one that helps is enough
-        found += if_so(laboratory, key, kind, text, *events)
+        found += if_so(sandbox, key, kind, text, *events)
     if cq is not None:
-        for more in laboratory.apart(
+        for more in sandbox.apart(
             [
-                lambda: more_quota(laboratory, state, workload, cq),
-                lambda: _priority(laboratory, state, workload),
-                lambda: _ends(laboratory, state, workload, cq),
-                lambda: _heads(laboratory, state, workload),
-                lambda: _withheld(laboratory, state, workload),
+                lambda: more_quota(sandbox, state, workload, cq),
+                lambda: _priority(sandbox, state, workload),
+                lambda: _ends(sandbox, state, workload, cq),
+                lambda: _heads(sandbox, state, workload),
+                lambda: _withheld(sandbox, state, workload),
             ]
         ):
             found += more
@@ -129,7 +129,7 @@ def _changes(
 
 
 def _together(
-    laboratory: Laboratory,
+    sandbox: Sandbox,
     state: SchedulerState,
     workload: Workload,
     executors: Executors | None,
@@ -141,25 +141,25 @@ def _together(
     if not workload.active:
         text = activate_command(workload) or "setting spec.active to true"
         parts["active"] = (text, updated(state, workload, active=True))
-    for kind, text, events in outside_changes(state, workload, meant, executors, laboratory.facts):
+    for kind, text, events in outside_changes(state, workload, meant, executors, sandbox.facts):
         if kind != "turn":  # of variants in an open queue
             parts.setdefault(kind if kind == LOCAL_QUEUE else text, (text, events))
     if not parts:
         return []
     for name in [*parts] if len(parts) > 1 else ():
         fewer = [part for other, part in parts.items() if other != name]
-        if len(fewer) > 1 and _admits(laboratory, key, fewer):
+        if len(fewer) > 1 and _admits(sandbox, key, fewer):
             del parts[name]
     lifted = [event for _, events in parts.values() for event in events]
     texts = [text for text, _ in parts.values()]
-    outcome = laboratory.attempt(lifted, key)
+    outcome = sandbox.attempt(lifted, key)
     if outcome.sibling:
-        laboratory.instead.append((_all_of(texts), outcome.sibling))
+        sandbox.instead.append((_all_of(texts), outcome.sibling))
     if outcome.reserved is not None:
-        suffix, preempts = follows(laboratory, key, lifted, outcome), len(outcome.preempted)
+        suffix, preempts = follows(sandbox, key, lifted, outcome), len(outcome.preempted)
     else:
         moves = not outcome.sibling or moves_from(state, workload, outcome.sibling)
-        more = _beside(laboratory, state, workload, executors, lifted, afterwards=moves)
+        more = _beside(sandbox, state, workload, executors, lifted, afterwards=moves)
         if not more:
             return []
         texts.append(more[0].text)
@@ -172,7 +172,7 @@ def _all_of(texts: Sequence[str]) -> str:
 
 
 def _beside(
-    laboratory: Laboratory,
+    sandbox: Sandbox,
     state: SchedulerState,
     workload: Workload,
     executors: Executors | None,
@@ -184,22 +184,22 @@ def _beside(
 
     Not *afterwards* if a sibling is admitted by then that the job does not leave for this variant.
     """
-    at_once = laboratory.given(lifted)
+    at_once = sandbox.given(lifted)
     found = remedies(at_once, state, workload, executors, combine=False, outside=False)
-    laboratory.trials += at_once.trials
+    sandbox.trials += at_once.trials
     if not found and afterwards:
-        then, later = laboratory.after(lifted)
+        then, later = sandbox.after(lifted)
         found = remedies(later, then, then.world.workloads[workload.key], executors, combine=False)
-        laboratory.trials += later.trials
+        sandbox.trials += later.trials
     return found
 
 
-def _admits(laboratory: Laboratory, key: str, parts: Sequence[tuple[str, tuple[Event, ...]]]) -> bool:
+def _admits(sandbox: Sandbox, key: str, parts: Sequence[tuple[str, tuple[Event, ...]]]) -> bool:
     events = [event for _, found in parts for event in found]
-    return laboratory.attempt(events, key).reserved is not None
+    return sandbox.attempt(events, key).reserved is not None
 
 
-def _stops(laboratory: Laboratory, workload: Workload, leaving: Leavers) -> list[Remedy]:
+def _stops(sandbox: Sandbox, workload: Workload, leaving: Leavers) -> list[Remedy]:
     """Return that it has to wait for some who leave, and for whom: not for those who make room for others.
 
     With waitForPodsReady the pods of others may have to be ready besides.
@@ -207,10 +207,10 @@ def _stops(laboratory: Laboratory, workload: Workload, leaving: Leavers) -> list
 
     def waiting(left: Leavers, *, ready: bool = False) -> list[Remedy]:
         text, events = left.alone(), left.events()
-        for _, then, more in pods_ready(left.state, left.holders, laboratory.facts) if ready else ():
+        for _, then, more in pods_ready(left.state, left.holders, sandbox.facts) if ready else ():
             text += f"; then {then}"
             events += more
-        return if_so(laboratory, workload.key, "stop", text, *events)
+        return if_so(sandbox, workload.key, "stop", text, *events)
 
     if not leaving.holders:
         return []
@@ -233,20 +233,20 @@ def _stops(laboratory: Laboratory, workload: Workload, leaving: Leavers) -> list
     return found
 
 
-def _activation(laboratory: Laboratory, state: SchedulerState, workload: Workload) -> list[Remedy]:
+def _activation(sandbox: Sandbox, state: SchedulerState, workload: Workload) -> list[Remedy]:
     """Try it as an active workload; quota is not yet all that it needs where checks have a say."""
     events = updated(state, workload, active=True)
-    outcome = laboratory.attempt(events, workload.key)
+    outcome = sandbox.attempt(events, workload.key)
     if outcome.reserved is None:
         return []
     text = (activate_command(workload) or "setting spec.active to true") + outcome.preempting
-    text += then_stops(laboratory, workload.key, events, outcome)
+    text += then_stops(sandbox, workload.key, events, outcome)
     if names := checks_of(state, outcome):
         text += f", and Ready from its checks ({', '.join(names)})"
     return [Remedy("active", text, preempts=len(outcome.preempted))]
 
 
-def _constraints(laboratory: Laboratory, state: SchedulerState, workload: Workload) -> list[Remedy]:
+def _constraints(sandbox: Sandbox, state: SchedulerState, workload: Workload) -> list[Remedy]:
     """Try it without what it imposes on itself: that is fixed while its job has quota (AX1)."""
     found: list[Remedy] = []
     record = workload.record
@@ -254,16 +254,16 @@ def _constraints(laboratory: Laboratory, state: SchedulerState, workload: Worklo
         return found
     for name in imposed(state, record):
         events = recreated(state, workload, **{name.replace("-", "_"): False})
-        found += if_so(laboratory, workload.key, name, f"removing {name} from it", *events)
+        found += if_so(sandbox, workload.key, name, f"removing {name} from it", *events)
     if record.allowed_flavors and record.parent is None:
         # A variant is made for its flavors; nobody can take that from it.
         events = recreated(state, workload, allowed_flavors=())
         text = "removing its allowedResourceFlavors"
-        found += if_so(laboratory, workload.key, "allowedResourceFlavors", text, *events)
+        found += if_so(sandbox, workload.key, "allowedResourceFlavors", text, *events)
     return found
 
 
-def _priority(laboratory: Laboratory, state: SchedulerState, workload: Workload) -> list[Remedy]:
+def _priority(sandbox: Sandbox, state: SchedulerState, workload: Workload) -> list[Remedy]:
     """Find the lowest of the priorities in use, or one above, that admits it."""
     values = {w.priority for w in state.world.workloads.values() if not w.finished}
     steps = sorted({p for value in values for p in (value, value + 1) if p > workload.priority})
@@ -273,7 +273,7 @@ def _priority(laboratory: Laboratory, state: SchedulerState, workload: Workload)
         middle = (low + high) // 2
         text = f"priority {steps[middle]} instead of {workload.priority}"
         events = updated(state, workload, priority=steps[middle])
-        tried = if_so(laboratory, workload.key, "priority", text, *events)
+        tried = if_so(sandbox, workload.key, "priority", text, *events)
         if tried:
             best, high = tried[0], middle
         else:
@@ -281,9 +281,7 @@ def _priority(laboratory: Laboratory, state: SchedulerState, workload: Workload)
     return [] if best is None else [best]
 
 
-def _ends(
-    laboratory: Laboratory, state: SchedulerState, workload: Workload, cq: ClusterQueue
-) -> list[Remedy]:
+def _ends(sandbox: Sandbox, state: SchedulerState, workload: Workload, cq: ClusterQueue) -> list[Remedy]:
     """Find one workload, the smallest, whose end would make room."""
     wanted = {(f, r) for group in cq.groups for f in group.flavors for r in group.covered_resources}
     holders = [
@@ -300,13 +298,13 @@ def _ends(
         # A job ends, and its variants with it; no variant ends by itself.
         ends = holder.record.parent or holder.key
         text = f"the end of {ends} (in {holder.cluster_queue})"
-        tried = if_so(laboratory, workload.key, "finish", text, WorkloadFinished(cause=0, workload=ends))
+        tried = if_so(sandbox, workload.key, "finish", text, WorkloadFinished(cause=0, workload=ends))
         if tried:
             return tried
     return []
 
 
-def _heads(laboratory: Laboratory, state: SchedulerState, workload: Workload) -> list[Remedy]:
+def _heads(sandbox: Sandbox, state: SchedulerState, workload: Workload) -> list[Remedy]:
     """Try it without those who stand before it in a queue in which nobody overtakes (StrictFIFO)."""
     queue = state.pending.queues.get(workload.cluster_queue)
     if queue is None or not queue.strict:
@@ -319,12 +317,12 @@ def _heads(laboratory: Laboratory, state: SchedulerState, workload: Workload) ->
         events.append(WorkloadFinished(cause=0, workload=job))
         names = " and ".join(event.workload for event in events)
         text = f"deactivating or ending {names}, which nobody overtakes (StrictFIFO)"
-        if found := if_so(laboratory, workload.key, "head", text, *events):
+        if found := if_so(sandbox, workload.key, "head", text, *events):
             return found
     return []
 
 
-def _withheld(laboratory: Laboratory, state: SchedulerState, workload: Workload) -> list[Remedy]:
+def _withheld(sandbox: Sandbox, state: SchedulerState, workload: Workload) -> list[Remedy]:
     """Try it without the heads of StrictFIFO queues for which quota is withheld, or without withholding."""
     found: list[Remedy] = []
     for queue in withholding(state, workload):
@@ -332,10 +330,10 @@ def _withheld(laboratory: Laboratory, state: SchedulerState, workload: Workload)
         assert blocker is not None
         job = job_of(blocker.head())
         text = f"deactivating or ending {job}, for which {queue.name} withholds it (StrictFIFO)"
-        found += if_so(laboratory, workload.key, "head", text, WorkloadFinished(cause=0, workload=job))
+        found += if_so(sandbox, workload.key, "head", text, WorkloadFinished(cause=0, workload=job))
         policy = cq.spec.preemption or kueue.ClusterQueuePreemption()
         policy = msgspec.structs.replace(policy, reclaim_within_cohort=ALWAYS_RECLAIMS)
         text = f"reclaimWithinCohort: {ALWAYS_RECLAIMS} in {queue.name}, which lends what it can take back"
         spec = msgspec.structs.replace(cq.spec, preemption=policy)
-        found += if_so(laboratory, workload.key, "policy", text, applied_queue(cq, spec))
+        found += if_so(sandbox, workload.key, "policy", text, applied_queue(cq, spec))
     return found

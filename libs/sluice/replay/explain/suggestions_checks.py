@@ -9,7 +9,7 @@ from sluice.replay.views.pending_preemptions import checks_wait, leaving_sibling
 
 from .executors import Executors
 from .remedy import Remedy, if_so
-from .sandbox import Laboratory
+from .sandbox import Sandbox
 from .stopping import leavers, must_stop
 
 TRIED = 3
@@ -17,7 +17,7 @@ TRIED = 3
 
 
 def passing(
-    laboratory: Laboratory, state: SchedulerState, workload: Workload, executors: Executors | None
+    sandbox: Sandbox, state: SchedulerState, workload: Workload, executors: Executors | None
 ) -> list[Remedy]:
     """Return what its admission takes, decided on a copy; [] when not even that would admit it.
 
@@ -37,7 +37,7 @@ def passing(
     if waits:
         ready = ChecksReady(cause=0, workload=workload.key, attempt=workload.reservations)
         events.append(ready)
-    outcome = laboratory.attempt(events, key)
+    outcome = sandbox.attempt(events, key)
     victims = ", ".join(leaving)
     if not outcome.admitted:
         # Looked at again when all is ready, it gives its quota up (AC7).
@@ -51,14 +51,14 @@ def passing(
 
 
 def giving_up(
-    laboratory: Laboratory, state: SchedulerState, workload: Workload, executors: Executors | None
+    sandbox: Sandbox, state: SchedulerState, workload: Workload, executors: Executors | None
 ) -> list[Remedy]:
     """Find a reservation with pending preemptions whose end would let the workload in."""
     cq = state.world.cluster_queues.get(workload.cluster_queue)
     if cq is None:
         return []
     preemptors = [w for w in preemptors_in(state, cq) if w is not workload]
-    patient = laboratory.patient(leavers(state, workload, executors))
+    patient = sandbox.patient(leavers(state, workload, executors))
     found: list[Remedy] = []
     for preemptor in preemptors[:TRIED]:
         event = ChecksRejected(
@@ -67,5 +67,5 @@ def giving_up(
         text = f"{preemptor.key} giving up the quota that is promised to it (its checks reject it)"
         if found := if_so(patient, workload.key, "claim", text, event):
             break
-    laboratory.trials += patient.trials
+    sandbox.trials += patient.trials
     return found

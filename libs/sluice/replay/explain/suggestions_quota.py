@@ -15,7 +15,7 @@ from sluice.core.world.workload import Workload
 from sluice.replay.views.pending_preemptions import at_hand, available, preemptors_in
 
 from .remedy import Remedy, follows
-from .sandbox import Laboratory, Outcome, with_quota
+from .sandbox import Outcome, Sandbox, with_quota
 from .stopping import kept_slice, queues_of_tree
 
 PROBES = 24
@@ -52,9 +52,7 @@ def least(admits: Callable[[int], bool], guess: int, most: int, probes: int = PR
     return high
 
 
-def more_quota(
-    laboratory: Laboratory, state: SchedulerState, workload: Workload, cq: ClusterQueue
-) -> list[Remedy]:
+def more_quota(sandbox: Sandbox, state: SchedulerState, workload: Workload, cq: ClusterQueue) -> list[Remedy]:
     """Find, per flavor that its pods may use, the least nominal quota to add to its queue."""
     found: list[Remedy] = []
     seen: list[dict[FlavorResource, int]] = []
@@ -64,12 +62,12 @@ def more_quota(
         """Try these amounts, each of them once."""
         key = tuple(sorted(item for item in amounts.items() if item[1]))
         if key not in tried:
-            tried[key] = laboratory.attempt((with_quota(cq, amounts),), workload.key)
+            tried[key] = sandbox.attempt((with_quota(cq, amounts),), workload.key)
         return tried[key]
 
     for flavors in _choices(state, workload, cq):
         needs = _needs(state, workload, cq, flavors)
-        amounts = _least_quota(attempt, needs, _guesses(laboratory, state, workload, cq, needs))
+        amounts = _least_quota(attempt, needs, _guesses(sandbox, state, workload, cq, needs))
         if amounts:
             amounts = _smaller(attempt, amounts, _steps(state, cq, needs))
         if not amounts or amounts in seen:
@@ -78,7 +76,7 @@ def more_quota(
         outcome = attempt(amounts)
         parts = [f"{format_value(r, a)} more {r} of {f}" for (f, r), a in amounts.items()]
         text = f"{' and '.join(parts)} in the nominal quota of {cq.name}"
-        text += follows(laboratory, workload.key, (with_quota(cq, amounts),), outcome)
+        text += follows(sandbox, workload.key, (with_quota(cq, amounts),), outcome)
         plain = {f"{f}/{r}": a for (f, r), a in amounts.items()}
         found.append(Remedy("quota", text, amounts=plain, preempts=len(outcome.preempted)))
     # Amounts of different resources cannot be compared; fewer kinds come first, then less.
@@ -135,7 +133,7 @@ def _needs(
 
 
 def _guesses(
-    laboratory: Laboratory,
+    sandbox: Sandbox,
     state: SchedulerState,
     workload: Workload,
     cq: ClusterQueue,
@@ -155,8 +153,8 @@ def _guesses(
     if preemptors := [w for w in preemptors_in(state, cq) if w is not workload]:
         left = available(state, cq, preemptors)
         found.append(lacks(lambda fr: left[fr] if fr in left else cq.node.available(fr)))
-    if laboratory.leavers is not None:
-        with without(state.world, laboratory.leavers.holders):
+    if sandbox.leavers is not None:
+        with without(state.world, sandbox.leavers.holders):
             found.append(lacks(cq.node.available))
     return found
 

@@ -48,7 +48,7 @@ from .quota import SHOWN, add_numbers, wanted_beyond
 from .remedy import Remedy
 from .report import Report
 from .resize import growth_words
-from .sandbox import Laboratory
+from .sandbox import Sandbox
 from .stopping import not_running, told_to_stop, unanswered
 from .suggestions import held_back, remedies
 from .suggestions_checks import giving_up, passing
@@ -293,18 +293,18 @@ def _single(
     if record.parent is not None:
         report.message = without_other_flavors(report.message)
     if help_ and _reserved(workload):
-        laboratory = Laboratory(state, seq, at)
-        report.remedies = passing(laboratory, state, workload, executors)
-        report.trials = laboratory.trials
+        sandbox = Sandbox(state, seq, at)
+        report.remedies = passing(sandbox, state, workload, executors)
+        report.trials = sandbox.trials
     if help_ and workload.assignment is None and not workload.finished and (note is None or note.active):
-        laboratory = Laboratory(state, seq, at)
-        report.remedies = remedies(laboratory, state, workload, executors)
+        sandbox = Sandbox(state, seq, at)
+        report.remedies = remedies(sandbox, state, workload, executors)
         if report.claims and not any(r.kind in ("none", "stop") for r in report.remedies):
-            report.remedies += giving_up(laboratory, state, workload, executors)
-        report.trials = laboratory.trials
+            report.remedies += giving_up(sandbox, state, workload, executors)
+        report.trials = sandbox.trials
         if not report.remedies:
             report.remedies = held_back(state, workload, executors)
-            report.instead = laboratory.instead[0] if laboratory.instead else None
+            report.instead = sandbox.instead[0] if sandbox.instead else None
     return report
 
 

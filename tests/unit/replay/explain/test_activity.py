@@ -8,7 +8,7 @@ from sluice.core.views.present.pending import position
 from sluice.events.base import WorkloadKey
 from sluice.events.ids import uid
 from sluice.events.slices import WorkloadCreated, WorkloadRecord
-from sluice.replay.explain.sandbox import Laboratory
+from sluice.replay.explain.sandbox import Sandbox
 from sluice.replay.explain.submission import told
 from sluice.replay.explain.why import explain
 from sluice.replay.explain.why_text import plain_words
@@ -40,8 +40,8 @@ def simulated(source: ListSource, seq: int, **changes: Any) -> str:
         **changes,
     }
     record = WorkloadRecord(name="job-s-simulated", uid=uid(seq + 1), created_at=fold.at, **fields)
-    laboratory = Laboratory(fold.state, seq, fold.at)
-    outcome = laboratory.attempt((WorkloadCreated(cause=seq, workload=record),), record.key)
+    sandbox = Sandbox(fold.state, seq, fold.at)
+    outcome = sandbox.attempt((WorkloadCreated(cause=seq, workload=record),), record.key)
     return "\n".join(told(fold.state, record, outcome))
 
 

@@ -1,9 +1,9 @@
 """The view as bytes and back, so that a start need not fold the whole log.
 
 Each record is a row by itself (`rows`). A row is read when somebody asks for its record
-(`lazy_dict.LazyDict`), and one that nobody asked for is written again as it is; so are the blocks of finished jobs. `VERSION` says
-which bytes this code reads: it changes by itself with the fields, and is raised by hand when folding the same
-events leads to another state.
+(`lazy_dict.LazyDict`), and one that nobody asked for is written again as it is; so are the blocks of
+finished jobs. `VERSION` says which bytes this code reads: it changes by itself with the fields, and is
+raised by hand when folding the same events leads to another state.
 """
 
 import zlib

@@ -18,8 +18,9 @@ from sluice.core.workload.charges import by_flavor, counts, given_back
 from sluice.core.world.model import ClusterQueue, World
 from sluice.core.world.reservations import without
 from sluice.core.world.workload import Workload
-from sluice.events.base import WorkloadKey
+from sluice.events.base import Micros, WorkloadKey
 from sluice.events.scheduler import (
+    Evicted,
     PendingPreemptionsIssued,
     Preempted,
     PreemptionIssued,
@@ -27,6 +28,7 @@ from sluice.events.scheduler import (
     TreesSettled,
     WorkloadsParked,
 )
+from sluice.events.slices import WorkloadDeleted, WorkloadFinished
 
 from .observer import Observer, hears
 
@@ -159,9 +161,27 @@ class PartialObserver(Observer):
     name: ClassVar[str] = "constraints-keep-pods"
     decider = Scheduler
 
+    def __init__(self) -> None:
+        self._sent_back: dict[WorkloadKey, tuple[Micros, str]] = {}
+        """When and why those were evicted who have not been given quota since: then it is forgotten."""
+
+    def begun(self, state: SchedulerState) -> None:
+        for key, workload in state.world.workloads.items():
+            if workload.last_evicted_at is not None:
+                self._sent_back[key] = (workload.last_evicted_at, workload.last_evicted_reason)
+
+    @hears
+    def _evicted(self, _: SchedulerState, event: Evicted) -> None:
+        self._sent_back[event.workload] = (self.at, event.reason)
+
+    @hears
+    def _over(self, _: SchedulerState, event: WorkloadDeleted | WorkloadFinished) -> None:
+        self._sent_back.pop(event.workload, None)
+
     @hears
     def _reserved(self, state: SchedulerState, event: QuotaReserved) -> Iterator[str]:
         world = state.world
+        sent_back = self._sent_back.pop(event.workload, None)
         workload = world.workloads.get(event.workload)
         if workload is None or not (workload.record.cannot_borrow or workload.record.cannot_preempt):
             return
@@ -174,16 +194,20 @@ class PartialObserver(Observer):
         alone = _is_first(state, workload, queue) and _undisturbed(state, workload, queue)
         if workload.record.replaces is None and alone:
             with without(world, [workload]):
-                if _free(world, workload, queue):
+                if _free(world, workload, queue, sent_back):
                     had = ", ".join(f"{count} of {asked[name]} {name}" for name, count in given.items())
                     yield f"{workload.key} has {had}, and would have all without its constraints"
 
 
-def _free(world: World, workload: Workload, queue: ClusterQueue) -> bool:
+def _free(
+    world: World, workload: Workload, queue: ClusterQueue, sent_back: tuple[Micros, str] | None
+) -> bool:
     """Would all of the workload fit, or get in by preemption, if it had no constraints?"""
     free = copy(workload)
     # As it was in the queue: among equals it came by its eviction, if that sent it back (SC5).
     free.reserved_at = None
+    if sent_back is not None:
+        free.last_evicted_at, free.last_evicted_reason = sent_back
     free.record = msgspec.structs.replace(workload.record, cannot_borrow=False, cannot_preempt=False)
     oracle = Oracle(world, may_defer=False)
     found = assign(world, free, queue, oracle)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sluice.core.workload.pending_reasons import GATED
-from sluice.events.base import Event
+from sluice.events.base import Event, PodSet
 from sluice.events.checks import ChecksReady, ChecksRejected, ChecksRetry, PreemptionsAllowed
 from sluice.events.scheduler import (
     BlockedOnPreemptionGates,
@@ -18,6 +18,7 @@ from sluice.events.scheduler import (
 )
 from sluice.events.slices import ReclaimablePodsUpdated, WorkloadUpdated
 from sluice.events.variants import PreemptionGateClosed, PreemptionGateOpened
+from tests.support.objects import resource_group
 from tests.support.scheduler_cell import RECLAIMS, SECOND, Cell, admitted, evicted, key, names, preempting
 
 LOWER: dict[str, Any] = {"preemption": {"withinClusterQueue": "LowerPriority"}}
@@ -660,3 +661,26 @@ def test_a_slice_that_takes_the_place_of_a_victim_is_to_go_instead() -> None:
     assert evicted(cell.ready("high")) == ["new"]
     cell.stopped("new")
     assert admitted(cell.settle()) == ["high"]
+
+
+def test_what_is_withheld_beside_a_promise_goes_to_whom_it_kept_out() -> None:
+    """The head of `own` lacks what it could have when the victim of a promise has gone, and takes nothing back.
+
+    It has what is free withheld for it, within its nominal quota, in each cycle of which it is a part: of one.
+    """
+    cell = CheckedCell()
+    cell.queue("own", 6, "c", preemption={"withinClusterQueue": "LowerPriority"})
+    groups = [resource_group({"default": 10}), resource_group({"gpus": 1}, "gpu")]
+    spec = {"cohortName": "c", "namespaceSelector": {}, "resourceGroups": groups, **LOWER, **checks("late")}
+    cell.configure("ResourceFlavor", "gpus", {})
+    cell.configure("ClusterQueue", "lent", spec)
+    cell.configure("LocalQueue", "lent", {"clusterQueue": "lent"}, "ns")
+    gpu = PodSet(name="main", count=1, requests={"cpu": 7000, "gpu": 1})
+    cell.submit("leaves", "lent", pod_sets=(gpu,)).submit("stays", "lent", 6, priority=5).settle()
+    cell.ready("leaves", "stays")
+    cell.submit("asks", "lent", priority=9, pod_sets=(PodSet(name="main", count=1, requests={"gpu": 1}),))
+    cell.settle()
+    assert cell.pending() == {"asks": ["leaves"]}
+    cell.submit("lacks", "own", 4).submit("fits", "lent", 2, priority=-1).settle()
+    assert cell.workload("lacks").assignment is None
+    assert cell.workload("fits").assignment is not None, "3 are free"

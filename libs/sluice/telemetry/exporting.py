@@ -2,7 +2,7 @@
 
 import importlib
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from opentelemetry import metrics, trace
@@ -59,7 +59,7 @@ class ProcessTelemetry:
         """Export the numbers of a runner."""
         self._runners.add(metrics)
 
-    def count(self, totals: Callable[[], Iterable[Series]], metrics: Iterable[tuple[str, str, str]]) -> None:
+    def count(self, totals: Callable[[], Iterable[Series]], metrics: Sequence[tuple[str, str, str]]) -> None:
         """Export totals that *totals* gives when asked; *metrics* are the name, unit and text of each."""
         observe_totals(self._meters.get_meter("sluice"), totals, metrics)
 

@@ -89,13 +89,24 @@ class RunnerInstruments:
 
 
 def observe_totals(
-    meter: Meter, totals: Callable[[], Iterable[Series]], metrics: Iterable[tuple[str, str, str]]
+    meter: Meter, totals: Callable[[], Iterable[Series]], metrics: Sequence[tuple[str, str, str]]
 ) -> None:
-    """Make an instrument for each of *metrics* (name, unit, text), which shows its part of *totals*."""
+    """Make an instrument for each of *metrics* (name, unit, text), which shows its part of *totals*.
+
+    Instruments are asked one after the other. The totals are asked for once for all of them: when one is
+    asked that has been before.
+    """
+    parts: dict[str, list[Observation]] = {}
 
     def observing(name: str) -> Callable[[CallbackOptions], Iterable[Observation]]:
         def observe(_: CallbackOptions) -> Iterable[Observation]:
-            return [Observation(value, labels) for metric, labels, value in totals() if metric == name]
+            if name not in parts:
+                parts.clear()
+                parts.update({one: [] for one, _, _ in metrics})
+                for metric, labels, value in totals():
+                    if metric in parts:
+                        parts[metric].append(Observation(value, labels))
+            return parts.pop(name)
 
         return observe
 

@@ -1,7 +1,7 @@
 """One call that sets up logs, metrics and traces of a process."""
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from .logs import configure_logs
@@ -19,7 +19,7 @@ class Telemetry(Protocol):
         """Export the numbers of a runner."""
         ...
 
-    def count(self, totals: Callable[[], Iterable[Series]], metrics: Iterable[tuple[str, str, str]]) -> None:
+    def count(self, totals: Callable[[], Iterable[Series]], metrics: Sequence[tuple[str, str, str]]) -> None:
         """Export totals that *totals* gives when asked; *metrics* are the name, unit and text of each."""
         ...
 
@@ -34,7 +34,7 @@ class Silent:
     def observe(self, metrics: Counted) -> None:
         pass
 
-    def count(self, totals: Callable[[], Iterable[Series]], metrics: Iterable[tuple[str, str, str]]) -> None:
+    def count(self, totals: Callable[[], Iterable[Series]], metrics: Sequence[tuple[str, str, str]]) -> None:
         pass
 
     def close(self) -> None:

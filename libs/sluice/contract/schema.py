@@ -166,6 +166,7 @@ def _commit_schema(writer: str) -> dict[str, Any]:
         "properties": {
             "writer": {"const": writer},
             "version": {"const": VERSIONS[writer]},
+            "since": {"type": "string", "description": "The oldest release that may go on from here"},
             "steps": {"type": "array", "items": step},
         },
     }

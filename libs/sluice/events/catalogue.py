@@ -49,6 +49,13 @@ VERSIONS: Mapping[str, int] = MappingProxyType(dict.fromkeys(WRITERS, 1))
 """Writer -> version of its events, as its commits say it. Goes up when a tag is retired (see `upcast`)."""
 
 
+SINCE: Mapping[str, str] = MappingProxyType({})
+"""Writer -> the oldest release that may go on from its commits, as they say it; none: every release.
+
+Named from when an event has a field, or a value of one, that older code would pass over and fold to something
+else. A tag or a version that older code does not know needs none: it finds these out by itself."""
+
+
 def writer_of(cls: type[Event]) -> str:
     """Return the writer of an event of the catalogue."""
     return _WRITER_OF[cls]

@@ -11,11 +11,12 @@ from typing import Any, Final, Literal, Protocol
 
 import msgspec
 
+from sluice import __version__
 from sluice.api.errors import UNREADABLE, FieldError, required
 
 from . import upcast
 from .base import Micros
-from .catalogue import EVENTS, VERSIONS
+from .catalogue import EVENTS, SINCE, VERSIONS
 from .commit import Commit, Step
 
 COMMIT_TYPE = "sluice.commit"
@@ -69,6 +70,7 @@ class _PlainCommit(msgspec.Struct, frozen=True):
 class _Claim(msgspec.Struct, frozen=True):
     writer: str
     version: int
+    since: str = ""
 
 
 _COMMITS = msgspec.json.Decoder(Enveloped[Commit])
@@ -114,9 +116,14 @@ def envelope(cell: str, writer: str, message_id: str, at: Micros, steps: Iterabl
     head = (
         f'{{"specversion":"1.0","id":"{message_id}","source":"sluice/{cell}/{writer}","type":"{COMMIT_TYPE}",'
         f'"subject":"{writer}","time":"{rfc3339(at)}","datacontenttype":"{CONTENT_TYPE}",'
-        f'"data":{{"writer":"{writer}","version":{VERSIONS.get(writer, 1)},"steps":['
+        f'"data":{{"writer":"{writer}","version":{VERSIONS.get(writer, 1)},{_since(writer)}"steps":['
     )
     return b"".join((head.encode(), b",".join(steps), b"]}}"))
+
+
+def _since(writer: str) -> str:
+    since = SINCE.get(writer)
+    return f'"since":"{since}",' if since else ""
 
 
 def encode_commit(cell: str, writer: str, message_id: str, steps: Sequence[Step]) -> bytes:
@@ -168,7 +175,8 @@ def decode_commit(payload: bytes, owner: str = "", seq: int = 0) -> Commit:
     cannot be read although it claims to be of a version that this code knows.
 
     Raises:
-        CommitDecodeError: the owner's, of a later version, or with an event that this code does not know.
+        CommitDecodeError: the owner's, of a later version, with an event that this code does not know, or
+            not for this release to go on from.
     """
     try:
         message = _COMMITS.decode(payload)
@@ -178,7 +186,9 @@ def decode_commit(payload: bytes, owner: str = "", seq: int = 0) -> Commit:
     if not fits(message, commit.writer, owner, seq, commit.steps) or commit.version < 0:
         return FOREIGN
     current = VERSIONS.get(commit.writer, 1)
-    if commit.version < current and upcast.needed(commit.version, current):
+    if (commit.since and not may_go_on(commit.since)) or (
+        commit.version < current and upcast.needed(commit.version, current)
+    ):
         return _decode_otherwise(payload, owner, seq, None)
     return commit
 
@@ -192,6 +202,12 @@ def _decode_otherwise(payload: bytes, owner: str, seq: int, cause: Exception | N
     writer, version = claim.data.writer, claim.data.version
     if not fits(claim, writer, owner, seq) or version < 0:
         return FOREIGN
+    since = claim.data.since
+    if since and not may_go_on(since):
+        if not _release(since):
+            return FOREIGN
+        what = f"commit of writer {writer!r} is for release {since} and newer, this is {__version__}"
+        raise CommitDecodeError(f"{what}: upgrade first", writer)
     current = VERSIONS.get(writer, 1)
     try:
         plain = _PLAIN_COMMITS.decode(payload).data
@@ -215,7 +231,19 @@ def _decode_otherwise(payload: bytes, owner: str, seq: int, cause: Exception | N
             if unreadable is None:
                 return FOREIGN
             raise unreadable from (cause or error)
-    return Commit(writer=writer, version=current, steps=tuple(steps))
+    return Commit(writer=writer, version=current, steps=tuple(steps), since=since)
+
+
+@lru_cache(maxsize=64)
+def may_go_on(since: str, release: str = __version__) -> bool:
+    """Tell whether *release* is *since* or newer; no release is older than "", or newer than what is none."""
+    return not since or (bool(_release(since)) and _release(since) <= _release(release))
+
+
+def _release(text: str) -> tuple[int, ...]:
+    """Return the numbers by which releases are compared, () for what is none; what follows is left out."""
+    found = re.match(r"\d{1,6}\.\d{1,6}\.\d{1,6}", text)
+    return tuple(map(int, found[0].split("."))) if found else ()
 
 
 def _newer(version: int, current: int) -> str:

@@ -29,8 +29,12 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Commit(msgspec.Struct, frozen=True, kw_only=True):
-    """Steps that land together or not at all. `version` is that of the writer's events."""
+    """Steps that land together or not at all. `version` is that of the writer's events.
+
+    `since`: the oldest release that may go on from here, "" for every one.
+    """
 
     writer: str
     version: int
     steps: tuple[Step, ...]
+    since: str = ""

@@ -8,9 +8,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from sluice.events import job
+from sluice import __version__
+from sluice.events import codec, job
 from sluice.events.base import WorkloadKey
-from sluice.events.catalogue import EVENTS, VERSIONS, WRITERS
+from sluice.events.catalogue import EVENTS, SINCE, VERSIONS, WRITERS
 from sluice.events.codec import (
     COMMIT_TYPE,
     FOREIGN,
@@ -21,6 +22,7 @@ from sluice.events.codec import (
     encode_commit,
     encode_message,
     field_errors,
+    may_go_on,
     message_id_of,
     rfc3339,
 )
@@ -120,6 +122,48 @@ def test_newer_commit_of_known_events_is_read():
     commit = decode_commit(_commit(version=2, steps=[{"upto": 3, "at": 5, "events": [event]}]))
 
     assert commit.steps[0].events == (Admitted(cause=1, workload=W),)
+
+
+def test_a_commit_that_is_not_for_older_releases_stops_them():
+    """They know every tag in it, but would pass over a field that matters."""
+    step = {
+        "upto": 3,
+        "at": 5,
+        "events": [{"type": "Admitted", "cause": 1, "workload": "a/w", "mood": "bad"}],
+    }
+    with pytest.raises(CommitDecodeError, match=r"for release 99\.0\.0 and newer.*upgrade first") as error:
+        decode_commit(_commit(since="99.0.0", steps=[step]), "scheduler", 9)
+    assert error.value.writer == "scheduler"
+    for since in ("", "0.0.9", __version__):
+        assert decode_commit(_commit(since=since, steps=[step]), "scheduler", 9).steps
+    for since in ("soon", "1.x", 3, None):  # which no release has written
+        assert decode_commit(_commit(since=since, steps=[step]), "scheduler", 9) is FOREIGN
+    assert decode_commit(_commit(since="99.0.0", steps=[step]), "slices", 9) is FOREIGN
+
+
+def test_commits_say_for_which_releases_they_are(monkeypatch):
+    """From the day on which a writer has an oldest one."""
+    before = encode_commit("main", "scheduler", "scheduler-3-x", STEPS)
+    assert b"since" not in before
+    monkeypatch.setattr(codec, "SINCE", {"scheduler": __version__})
+    after = encode_commit("main", "scheduler", "scheduler-3-x", STEPS)
+    assert decode_commit(after).since == __version__
+    assert decode_commit(after).steps == decode_commit(before).steps
+    assert b"since" not in encode_commit("main", "slices", "slices-3-x", STEPS)
+
+
+@pytest.mark.parametrize(
+    ("since", "release", "may"),
+    [("0.2.0", "0.10.0", True), ("0.10.0", "0.2.0", False), ("0.2.0", "0.2.0rc1", True), ("", "x", True)],
+)
+def test_releases_are_compared_by_their_numbers(since, release, may):
+    assert may_go_on(since, release) is may
+
+
+def test_the_oldest_release_that_may_go_on_is_one_that_there_is():
+    """Of writers that there are; and today's release may go on from what it writes."""
+    assert SINCE.keys() <= WRITERS.keys()
+    assert all(may_go_on(since) for since in SINCE.values())
 
 
 EVENT = {"type": "Admitted", "cause": 1, "workload": "a/w"}

@@ -88,6 +88,14 @@ docs: .venv/ready ## Write the pages anew that are made from code (docs/cli.md, 
 	@$(PY) -m tests.unit.docs.metrics_page
 	@$(PY) -m tests.unit.docs.dashboards
 
+.PHONY: dashboards-pictures
+dashboards-pictures: .venv/ready ## Draw every dashboard of a cell under load into dist/dashboards; wants prometheus, chromium (three minutes)
+	@$(PY) -m tests.pictures
+
+.PHONY: alerts-table
+alerts-table: .venv/ready ## Make every alert fire and go, and write down how long it took; wants prometheus (three minutes)
+	@SLUICE_ALERTS_SEEN=1 $(PY) -m pytest -q -s -p no:randomly tests/e2e/test_alerts.py -k runbook
+
 .PHONY: api
 api: .venv/ready ## Record the public interface anew (tests/unit/public_api.txt)
 	@$(PY) -m tests.unit.public_api

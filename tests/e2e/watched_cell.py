@@ -9,6 +9,7 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 import yaml
@@ -38,6 +39,13 @@ metadata: {name: nobody}
 spec: {controllerName: example.com/nobody}
 """
 
+HIGH = """
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: WorkloadPriorityClass
+metadata: {name: high}
+value: 100
+"""
+
 
 class Cell:
     """A cell in a directory, and a Prometheus that looks every half second, without the alerts' patience."""
@@ -57,6 +65,10 @@ class Cell:
         told = json.loads(command(self.home, "status", "-o", "json").stdout)
         return int(next(row["pid"] for row in told["processes"] if row["label"] == label))
 
+    def url(self) -> str:
+        """Return the address of the cell's NATS server."""
+        return str(json.loads((self.home / ".sluice/up.json").read_text())["url"])
+
     def firing(self) -> dict[str, dict[str, str]]:
         """Return the alerts that fire, with their labels."""
         with urllib.request.urlopen(f"{self.api}/api/v1/alerts", timeout=10) as answer:
@@ -64,8 +76,15 @@ class Cell:
         return {each["labels"]["alertname"]: each["labels"] for each in alerts if each["state"] == "firing"}
 
     def value(self, expression: str) -> list[Any]:
-        asked = f"{self.api}/api/v1/query?query={urllib.request.quote(expression)}"  # type: ignore[attr-defined]
-        with urllib.request.urlopen(asked, timeout=10) as answer:
+        return self._result("query", query=expression)
+
+    def over_time(self, expression: str, begin: float, end: float, step: float) -> list[Any]:
+        """Return the series of a query between two times (Unix), with a value each *step* seconds."""
+        return self._result("query_range", query=expression, start=begin, end=end, step=step)
+
+    def _result(self, way: str, **asked: object) -> list[Any]:
+        address = f"{self.api}/api/v1/{way}?{urlencode(asked)}"
+        with urllib.request.urlopen(address, timeout=60) as answer:
             return list(json.load(answer)["data"]["result"])
 
 
@@ -79,6 +98,7 @@ def watched(home: Path) -> Iterator[Cell]:
     rules = yaml.safe_load((ROOT / "deploy/prometheus/alerts.yaml").read_text())
     for rule in rules["groups"][0]["rules"]:
         rule["for"] = "0s"
+        rule["expr"] = re.sub(r"\[\d+m\]", "[20s]", rule["expr"])
     (home / "alerts.yaml").write_text(yaml.safe_dump(rules))
     scraped = {"job_name": "sluice", "static_configs": [{"targets": [console[1]]}]}
     config = {
@@ -125,3 +145,13 @@ def queue(cell: Cell, name: str, check: str = "", **more: str) -> None:
 
 def submit(cell: Cell, name: str, queue: str) -> None:
     cell.run("submit", "-q", queue, "--name", name, "--", "sleep", "600")
+
+
+def plain_job(
+    name: str, queue: str, seconds: float, priority_class: str = "", cpu: int = 1
+) -> dict[str, object]:
+    """Return the manifest of a job that sleeps."""
+    spec = {"queueName": queue, "command": ["sleep", str(seconds)], "resources": {"cpu": cpu}}
+    if priority_class:
+        spec["priorityClassName"] = priority_class
+    return {"apiVersion": "sluice.dev/v1alpha1", "kind": "Job", "metadata": {"name": name}, "spec": spec}

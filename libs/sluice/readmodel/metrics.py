@@ -8,18 +8,20 @@ reasons make.
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sluice.api import kueue
+from sluice.core.preemption.targets import RULES
 from sluice.core.quota.fair_share import dominant_resource_share
 from sluice.core.quota.tree import FlavorResource, Node, Quota
 from sluice.core.timing import MICROS_PER_S
 from sluice.core.views import ClusterQueueView, cluster_queue_status, local_queue_status, why_pending
 from sluice.core.views.present.unadmitted import waiting_for
 from sluice.core.views.quota_totals import cohort_names, members
-from sluice.core.views.totals import TOTALS, WAIT_BOUNDS_S, series
+from sluice.core.views.totals import EVICTED, FINISHED, PREEMPTED, TOTALS, WAIT_BOUNDS_S, series
+from sluice.core.workload import reasons
 from sluice.core.workload.pending_reasons import PENDING_EVALUATION, WAITING_FOR_PREEMPTED
 from sluice.log.cell import Presence
 
@@ -125,6 +127,13 @@ COUNTERS_OF_KUEUE = frozenset(
 )
 """Of `TOTALS`, what Kueue has, too."""
 
+FROM_ZERO: Mapping[str, tuple[str, ...]] = {
+    EVICTED: (reasons.PREEMPTED, reasons.FLAVOR_MIGRATION),
+    FINISHED: ("Succeeded", "Failed"),
+    PREEMPTED: RULES,
+}
+"""Of a counter's second label, what each queue has from the beginning, as counters without a second one."""
+
 _ACTIVE = frozenset((PENDING_EVALUATION, WAITING_FOR_PREEMPTED))
 
 Sample = tuple[str, tuple[str, ...], float]
@@ -208,22 +217,22 @@ def _limits(quota: Quota) -> Iterator[tuple[str, int | None]]:
 def _pending(world: World, queue: ClusterQueueView, cohort: str) -> Iterator[Sample]:
     """Yield who waits for quota, and why; jobs with variants are counted by these."""
     view, statuses = world.view, Counter[str]()
-    reasons, asked, oldest = Counter[str](), Counter[str](), 0
+    whys, asked, oldest = Counter[str](), Counter[str](), 0
     for local in queue.local_queues.values():
         for key in local.pending:
             workload = view.workloads[key]
             reason, _ = why_pending(view, workload)
             statuses["active" if reason in _ACTIVE else "inadmissible"] += 1
-            reasons[reason] += 1
+            whys[reason] += 1
             for pods in workload.record.pod_sets:
                 for resource, amount in pods.requests.items():
                     asked[resource] += amount * pods.count
             since = workload.record.created_at
             oldest = min(oldest, since) if oldest else since
-    reasons["UnsatisfiedAdmissionChecks"] += len(queue.workloads) - queue.admitted
+    whys["UnsatisfiedAdmissionChecks"] += len(queue.workloads) - queue.admitted
     for status in ("active", "inadmissible"):
         yield "pending_workloads", (queue.name, status), statuses[status]
-    for reason, count in sorted(reasons.items()):
+    for reason, count in sorted(whys.items()):
         yield "unadmitted_workloads", (queue.name, reason), count
     for resource, amount in sorted(asked.items()):
         yield "cluster_queue_resource_pending", (cohort, queue.name, resource), _number(resource, amount)
@@ -315,15 +324,27 @@ def _counters(world: World) -> Iterator["Metric"]:
     found: dict[str, list[tuple[dict[str, str], float]]] = {}
     for name, labels, value in series(world.view.totals):
         found.setdefault(name, []).append((labels, value))
+    queues = [name for name, queue in sorted(world.view.cluster_queues.items()) if queue.spec is not None]
     for name, total in TOTALS.items():
         base = name.removesuffix("_bucket")
         if base != name:
             yield _histogram(HistogramMetricFamily(base, total.text, labels=QUEUE), base, found)
         elif f"{name.removesuffix('_count').removesuffix('_sum')}_bucket" not in TOTALS:
             counter = CounterMetricFamily(name, total.text, labels=total.labels)
-            for labels, value in found.get(name, ()):
-                counter.add_metric([labels[label] for label in total.labels], value)
+            # A rate does not see the first event of a series that begins with it.
+            numbers: dict[tuple[str, ...], float] = dict.fromkeys(_from_zero(name, total.labels, queues), 0)
+            numbers.update({tuple(labels.values()): value for labels, value in found.get(name, ())})
+            for values, value in numbers.items():
+                counter.add_metric(values, value)
             yield counter
+
+
+def _from_zero(name: str, labels: Sequence[str], queues: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Yield the labels' values of series that are there before anything is counted."""
+    if len(labels) == 1:
+        yield from ((queue,) for queue in queues)
+    for second in FROM_ZERO.get(name, ()):
+        yield from ((queue, second) for queue in queues)
 
 
 def _histogram(family: Any, base: str, found: Mapping[str, list[tuple[dict[str, str], float]]]) -> "Metric":

@@ -3,6 +3,7 @@
 python -m tests.unit.docs.dashboards
 """
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -18,9 +19,11 @@ from grafana_foundation_sdk.models.dashboard import (
 
 ROOT = Path(__file__).resolve().parents[3]
 FOLDER = ROOT / "deploy" / "dashboards"
+SEEN = Path(__file__).with_name("panels_seen.json")
+"""File of a dashboard -> panel -> how many series it had when `make dashboards-pictures` ran last."""
 
-COUNT, SECONDS, RATE, SHARE = "short", "s", "cps", "percentunit"
-"""Units, as Grafana calls them."""
+COUNT, SECONDS, RATE, RARE, SHARE = "short", "s", "cps", "cpm", "percentunit"
+"""Units, as Grafana calls them; RARE is a minute, what mostly happens less than once a second."""
 
 QUEUE = '{cluster_queue=~"$queue"}'
 """The queues that are chosen at the top of a dashboard."""
@@ -54,6 +57,11 @@ def rate(metric: str, labels: str) -> str:
     return f"max by ({labels}) (rate({metric}[$__rate_interval]))"
 
 
+def minutely(metric: str, labels: str) -> str:
+    """Return what a counter grows in a minute, where it has counted at all."""
+    return f"60 * {rate(metric, labels)} and {most(metric, labels)} > 0"
+
+
 def total(expression: str, by: str = "") -> str:
     return f"sum by ({by}) ({expression})" if by else f"sum({expression})"
 
@@ -66,13 +74,14 @@ def quantile(share: float, metric: str) -> str:
 
 def quantiles(title: str, text: str, metric: str) -> Panel:
     legends = {0.5: "half, {{cluster_queue}}", 0.95: "95 %, {{cluster_queue}}"}
+    text += "; the finest bucket is a second, so what is below is a guess"
     return Panel(title, text, SECONDS, {quantile(share, metric): said for share, said in legends.items()})
 
 
 def within(window: str) -> str:
     """Return the share of admissions that came within a second. Prometheus 3 writes the bound as 1.0."""
     name = "sluice_admission_wait_time_seconds"
-    quick = f'sum(max by (cluster_queue) (rate({name}_bucket{{le=~"1|1.0"}}[{window}])))'
+    quick = f'sum(max by (cluster_queue) (rate({name}_bucket{{le=~"1|1[.]0"}}[{window}])))'
     return f"{quick} / sum(max by (cluster_queue) (rate({name}_count[{window}])))"
 
 
@@ -158,10 +167,10 @@ BOARDS: dict[str, Board] = {
                 Panel(
                     "Evictions",
                     "By reason",
-                    RATE,
+                    RARE,
                     {
                         total(
-                            rate("sluice_evicted_workloads_total", "cluster_queue, reason"), "reason"
+                            minutely("sluice_evicted_workloads_total", "cluster_queue, reason"), "reason"
                         ): "{{reason}}"
                     },
                 ),
@@ -228,8 +237,8 @@ BOARDS: dict[str, Board] = {
                 Panel(
                     "Constraints",
                     "Verdicts that name a constraint of the workload's own",
-                    RATE,
-                    {rate(CONSTRAINED, "cluster_queue, constraint"): "{{cluster_queue}} {{constraint}}"},
+                    RARE,
+                    {minutely(CONSTRAINED, "cluster_queue, constraint"): "{{cluster_queue}} {{constraint}}"},
                 ),
             ],
             "Quota": [
@@ -326,9 +335,9 @@ BOARDS: dict[str, Board] = {
                 Panel(
                     "Preemptions",
                     "By the preemptor's queue and the rule",
-                    RATE,
+                    RARE,
                     {
-                        rate(
+                        minutely(
                             'sluice_preempted_workloads_total{preempting_cluster_queue=~"$queue"}',
                             "preempting_cluster_queue, reason",
                         ): "{{preempting_cluster_queue}} {{reason}}"
@@ -337,9 +346,9 @@ BOARDS: dict[str, Board] = {
                 Panel(
                     "Evictions",
                     "Of each queue, by reason",
-                    RATE,
+                    RARE,
                     {
-                        rate(
+                        minutely(
                             f"sluice_evicted_workloads_total{QUEUE}", "cluster_queue, reason"
                         ): "{{cluster_queue}} {{reason}}"
                     },
@@ -349,15 +358,15 @@ BOARDS: dict[str, Board] = {
                 Panel(
                     "Migrations",
                     "Jobs that have moved to a more favorable variant",
-                    RATE,
-                    {rate(f"sluice_migrations_total{QUEUE}", "cluster_queue"): "{{cluster_queue}}"},
+                    RARE,
+                    {minutely(f"sluice_migrations_total{QUEUE}", "cluster_queue"): "{{cluster_queue}}"},
                 ),
                 Panel(
                     "Lost by migration",
-                    "Seconds without pods, of each second",
-                    COUNT,
+                    "Time without pods, in each minute",
+                    SECONDS,
                     {
-                        rate(
+                        minutely(
                             f"sluice_migration_lost_seconds_total{QUEUE}", "cluster_queue"
                         ): "{{cluster_queue}}"
                     },
@@ -365,9 +374,9 @@ BOARDS: dict[str, Board] = {
                 Panel(
                     "Variants admitted",
                     "A job that races has one for each flavor",
-                    RATE,
+                    RARE,
                     {
-                        rate(
+                        minutely(
                             f"sluice_admitted_variants_total{QUEUE}", "cluster_queue, variant"
                         ): "{{cluster_queue}} {{variant}}"
                     },
@@ -375,9 +384,9 @@ BOARDS: dict[str, Board] = {
                 Panel(
                     "Variants evicted",
                     "By reason",
-                    RATE,
+                    RARE,
                     {
-                        rate(
+                        minutely(
                             f"sluice_evicted_variants_total{QUEUE}", "cluster_queue, variant, reason"
                         ): "{{cluster_queue}} {{variant}} {{reason}}"
                     },
@@ -385,19 +394,20 @@ BOARDS: dict[str, Board] = {
                 Panel(
                     "Variants made and switched",
                     "Created, deleted, activated, deactivated",
-                    RATE,
+                    RARE,
                     {
                         total(
-                            rate(f"sluice_variants_total{QUEUE}", "cluster_queue, variant, change"), "change"
+                            minutely(f"sluice_variants_total{QUEUE}", "cluster_queue, variant, change"),
+                            "change",
                         ): "{{change}}"
                     },
                 ),
                 Panel(
                     "Gates opened",
                     "Variants that were allowed to preempt",
-                    RATE,
+                    RARE,
                     {
-                        rate(
+                        minutely(
                             f"sluice_variant_preemption_gates_opened_total{QUEUE}", "cluster_queue, variant"
                         ): "{{cluster_queue}} {{variant}}"
                     },
@@ -407,15 +417,15 @@ BOARDS: dict[str, Board] = {
                 Panel(
                     "Slices",
                     "Made, replaced by another one, deleted",
-                    RATE,
+                    RARE,
                     {
-                        rate(
+                        minutely(
                             f"sluice_workload_slices_created_total{QUEUE}", "cluster_queue"
                         ): "{{cluster_queue}} created",
-                        rate(
+                        minutely(
                             f"sluice_workload_slices_replaced_total{QUEUE}", "cluster_queue"
                         ): "{{cluster_queue}} replaced",
-                        rate(
+                        minutely(
                             f"sluice_workload_slices_deleted_total{QUEUE}", "cluster_queue"
                         ): "{{cluster_queue}} deleted",
                     },
@@ -423,19 +433,19 @@ BOARDS: dict[str, Board] = {
                 Panel(
                     "Resized in place",
                     "Down with quota kept, or while waiting",
-                    RATE,
+                    RARE,
                     {
-                        rate(
+                        minutely(
                             f"sluice_workload_slices_resized_total{QUEUE}", "cluster_queue, state"
                         ): "{{cluster_queue}} {{state}}"
                     },
                 ),
                 Panel(
                     "Growth waited for",
-                    "Seconds that slices have waited, of each second",
-                    COUNT,
+                    "Time that slices have waited, in each minute",
+                    SECONDS,
                     {
-                        rate(
+                        minutely(
                             f"sluice_workload_slices_waited_seconds_total{QUEUE}", "cluster_queue"
                         ): "{{cluster_queue}}"
                     },
@@ -540,8 +550,8 @@ BOARDS: dict[str, Board] = {
                 Panel(
                     "Refused",
                     "Messages from outside; `sluice log rejected` tells which",
-                    RATE,
-                    {most("rate(sluice_rejected_messages_total[$__rate_interval])", "job"): "refused"},
+                    RARE,
+                    {f"60 * {rate('sluice_rejected_messages_total', 'job')}": "refused"},
                 ),
                 Panel(
                     "Time to answer Prometheus",
@@ -574,7 +584,7 @@ BOARDS: dict[str, Board] = {
                     "Misses of 99 % within a second: 1 uses the budget up in its period, 14 in two days "
                     "of thirty",
                     COUNT,
-                    {f"(1 - ({within(window)})) / 0.01": window for window in ("5m", "1h")},
+                    {f"round((1 - ({within(window)})) / 0.01, 0.001)": window for window in ("5m", "1h")},
                 ),
                 quantiles(
                     "Wait for quota",
@@ -673,14 +683,15 @@ def _panel(panel: Panel, source: DataSourceRef) -> stat.Panel | timeseries.Panel
 
 def table() -> Iterator[str]:
     """Yield the panels as rows for docs/metrics.md."""
-    yield "| dashboard | row | panel | shows |"
-    yield "|---|---|---|---|"
+    seen = json.loads(SEEN.read_text())
+    yield "| dashboard | row | panel | shows | series |"
+    yield "|---|---|---|---|---|"
     last: tuple[str, str] = ("", "")
     for name, row, panel in panels():
         link = f"[{BOARDS[name].title.partition(' / ')[2]}](../deploy/dashboards/{name}.json)"
         yield (
             f"| {link if name != last[0] else ''} | {row if (name, row) != last else ''} "
-            f"| {panel.title} | {panel.text} |"
+            f"| {panel.title} | {panel.text} | {seen[name][panel.title]} |"
         )
         last = name, row
 

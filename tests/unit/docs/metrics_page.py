@@ -3,6 +3,7 @@
 python -m tests.unit.docs.metrics_page
 """
 
+import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -14,6 +15,9 @@ from sluice.readmodel.metrics import COUNTERS_OF_KUEUE, GAUGES, PREFIX, REJECTED
 from . import dashboards
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "metrics.md"
+
+ALERTS_SEEN = Path(__file__).with_name("alerts_seen.json")
+"""Alert -> what `make alerts-table` has seen of it."""
 
 HEAD = """# Metrics
 
@@ -63,6 +67,14 @@ ALERTS = """
 """
 
 
+ALERTS_TRIED = """
+`make alerts-table` makes every fault in a cell of `sluice up`, with two agents, that a Prometheus scrapes
+twice a second, waits for the alert, has the runbook's commands run, mends the fault and waits again. There
+the rules wait for nothing (`for: 0s`) and look back for 20 seconds instead of minutes; so add to these times
+the column *after* of the table above, and a scrape's and an evaluation's interval of your own:
+
+"""
+
 COSTS = """
 ## What it costs
 
@@ -91,8 +103,18 @@ scrape job `sluice`, and the maximum over replicas. `docker compose` starts a Gr
 [deploy](deploy.md#prometheus-and-grafana).
 
 They are made by `make docs` of the table in `tests/unit/docs/dashboards.py`. A test runs all their queries in
-a real Prometheus that scrapes a cell under load. What services say of themselves (commits, lag, take-overs)
-comes by OTLP: [operations](operations.md#logs-and-metrics).
+a real Prometheus that scrapes a cell under load. `make dashboards-pictures` draws them all into
+`dist/dashboards`, by what Prometheus answered for 90 seconds in which jobs waited, raced, migrated,
+preempted, grew, failed, were checked and were refused. Two of the seven, of that cell:
+
+![cell: waiting, admitted, flow, quota in use](images/dashboard-cell.png)
+
+![service levels: in bursts fewer are admitted within a second](images/dashboard-slo.png)
+
+Panels of rare things count by the minute. Counters of a queue begin at 0, so that the first event is seen;
+series with more labels than that (variants, constraints) begin with their first event, of which `rate` knows
+nothing. *Series* is how many each panel had in that cell. What services say of themselves (commits, lag,
+take-overs) comes by OTLP: [operations](operations.md#logs-and-metrics).
 
 """
 
@@ -109,6 +131,13 @@ def _alerts() -> Iterator[str]:
         )
         shown = says.replace("<", "`").replace(">", "`")
         yield f"| [{name}](runbooks/{name}.md) | {severity} | {rule['for']} | {shown} |"
+
+
+def _alerts_seen() -> Iterator[str]:
+    yield "| alert | fault | fired after | its runbook's commands | told of | resolved after |"
+    yield "|---|---|---|---|---|---|"
+    for alert, row in json.loads(ALERTS_SEEN.read_text()).items():
+        yield f"| {' | '.join([alert, *row.values()])} |"
 
 
 def _table(rows: Iterable[tuple[str, Iterable[str], str, bool]]) -> Iterator[str]:
@@ -141,6 +170,8 @@ def page() -> str:
                 *lines,
                 ALERTS.rstrip("\n"),
                 *_alerts(),
+                ALERTS_TRIED.rstrip("\n"),
+                *_alerts_seen(),
                 COSTS.rstrip("\n"),
                 DASHBOARDS.rstrip("\n") + "\n",
                 *dashboards.table(),

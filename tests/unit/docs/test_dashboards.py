@@ -5,12 +5,13 @@ import re
 
 import pytest
 
-from sluice.core.views.totals import TOTALS
+from sluice.core.views.totals import TOTALS, WAIT_BOUNDS_S
 from sluice.readmodel.metrics import GAUGES, PREFIX, REJECTED
 
 from . import dashboards
 from .dashboards import BOARDS, FOLDER, panels
 
+_LE = re.compile(r'le=~"([^"]*)"')
 LABELS = {f"{PREFIX}{name}": set(gauge.labels) for name, gauge in GAUGES.items()}
 LABELS |= {name: set(total.labels) for name, total in TOTALS.items()} | {REJECTED: set()}
 
@@ -19,6 +20,15 @@ def test_the_committed_dashboards_are_current() -> None:
     assert {path.stem for path in FOLDER.glob("*.json")} == set(BOARDS)
     for name in BOARDS:
         assert (FOLDER / f"{name}.json").read_text() == dashboards.text(name), "run: make docs"
+
+
+def test_every_panel_has_been_drawn() -> None:
+    """What `make dashboards-pictures` has seen is of the panels that there are, and each showed something."""
+    seen = json.loads(dashboards.SEEN.read_text())
+    assert {(name, title) for name, found in seen.items() for title in found} == {
+        (name, panel.title) for name, _, panel in panels()
+    }
+    assert all(count > 0 for found in seen.values() for count in found.values())
 
 
 @pytest.mark.parametrize("name", BOARDS)
@@ -53,6 +63,15 @@ def test_queries_ask_for_metrics_and_labels_that_there_are() -> None:
                 assert set(re.findall(r"(\w+)=", matchers)) <= LABELS[metric] | {"job"}, (board, panel.title)
             by = set(re.findall(r"\w+", " ".join(re.findall(r"by \(([^)]*)\)", query))))
             assert set(re.findall(r"{{(\w+)}}", legend)) <= by | {"instance"}, (board, panel.title)
+
+
+def test_bounds_of_histograms_match_as_they_are_meant() -> None:
+    """Prometheus writes 1 or 1.0; a dot that stands for any letter would match 160, too."""
+    bounds = [f"{bound}{end}" for bound in WAIT_BOUNDS_S for end in ("", ".0")]
+    asked = {le for _, _, panel in panels() for query in panel.queries for le in _LE.findall(query)}
+    assert {le: [bound for bound in bounds if re.fullmatch(le, bound)] for le in asked} == {
+        "1|1[.]0": ["1", "1.0"]
+    }
 
 
 def test_what_a_cell_says_is_shown() -> None:

@@ -43,6 +43,9 @@ _DUE_TO: Final[Mapping[Reason, str]] = {
     IN_COHORT_RECLAIM_WHILE_BORROWING: "reclamation within the cohort while borrowing",
 }
 
+RULES: Final = tuple(_DUE_TO)
+"""By which rules workloads are preempted."""
+
 
 class Possibility(IntEnum):
     """What preemption can do for one flavor and resource; higher is better."""
@@ -242,6 +245,7 @@ __all__ = [
     "FINAL_SHARE",
     "INITIAL_SHARE",
     "IN_COHORT_RECLAIM_WHILE_BORROWING",
+    "RULES",
     "Possibility",
     "ShareComparison",
     "Target",

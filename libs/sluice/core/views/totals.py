@@ -146,4 +146,4 @@ def series(totals: Totals) -> Iterator[tuple[str, dict[str, str], float]]:
             yield key[0], dict(zip(metric.labels, key[1:], strict=True)), shown
 
 
-__all__ = ["TOTALS", "WAIT_BOUNDS_S", "series"]
+__all__ = ["EVICTED", "FINISHED", "PREEMPTED", "TOTALS", "WAIT_BOUNDS_S", "series"]

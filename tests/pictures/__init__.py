@@ -1,0 +1,1 @@
+"""Dashboards drawn of what Prometheus answers, as Grafana would place and label it."""

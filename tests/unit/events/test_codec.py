@@ -136,8 +136,8 @@ def test_a_commit_that_is_not_for_older_releases_stops_them():
     assert error.value.writer == "scheduler"
     for since in ("", "0.0.9", __version__):
         assert decode_commit(_commit(since=since, steps=[step]), "scheduler", 9).steps
-    for since in ("soon", "1.x", 3, None):  # which no release has written
-        assert decode_commit(_commit(since=since, steps=[step]), "scheduler", 9) is FOREIGN
+    for wrong in ("soon", "1.x", 3, None):  # which no release has written
+        assert decode_commit(_commit(since=wrong, steps=[step]), "scheduler", 9) is FOREIGN
     assert decode_commit(_commit(since="99.0.0", steps=[step]), "slices", 9) is FOREIGN
 
 

@@ -118,6 +118,7 @@ BENCHES: dict[str, Bench] = {
     "flood": Bench(flood.run, flood.key, "reports, and other publishers, within 100 ms at p99"),
     "memory": Bench(memory.run, memory.key, "api under 1,000 B, what decides nothing of the past 0 B"),
     "telemetry": Bench(telemetry.run, telemetry.key, "under 1.05"),
+    "telemetry-parts": Bench(lambda: telemetry.run(ways=tuple(telemetry.WAYS)), telemetry.key),
     "parsers": Bench(parsers.run, parsers.key, "none"),
     "variants": Bench(variants.run, variants.key, "2.5"),
     "replay": Bench(

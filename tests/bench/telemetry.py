@@ -2,6 +2,7 @@
 
 On: services export spans and metrics by OTLP, to a sink in a process of its own; each message carries a trace
 context; `/metrics` is scraped. What counts is CPU seconds of the services, as the scenario has its own pace.
+`telemetry-parts` has each of these alone.
 """
 
 import contextlib
@@ -9,10 +10,10 @@ import subprocess
 import sys
 import threading
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 from opentelemetry.trace import NonRecordingSpan, SpanContext, use_span
 
@@ -28,21 +29,64 @@ SCRAPE_S = 5.0
 SPAN = SpanContext(0xA, 0xB, is_remote=False)
 
 
-def run(scenario: Scenario = BASELINE, rounds: int = 2, timeout_s: float = 600) -> Figures:
-    """Run the scenario *rounds* times each way, in alternating order; return CPU seconds and their ratio."""
-    used: dict[str, list[dict[str, float]]] = {"off": [], "on": []}
-    spans: dict[str, list[float]] = {"off": [], "on": []}
+class Way(NamedTuple):
+    """What is on."""
+
+    metrics: bool = False
+    """Services export metrics by OTLP."""
+    spans: bool = False
+    """Services export spans by OTLP."""
+    contexts: bool = False
+    """Each submission carries a trace context."""
+    scrapes: bool = False
+    """`/metrics` is scraped."""
+
+    def env(self, url: str, address: str) -> dict[str, str]:
+        env = {"API_HTTP": address} if self.scrapes else {}
+        if self.metrics or self.spans:
+            env |= {"SLUICE_OTEL": "otlp", "OTEL_EXPORTER_OTLP_ENDPOINT": url}
+        if self.metrics and not self.spans:
+            env["OTEL_TRACES_SAMPLER"] = "always_off"
+        if self.spans and not self.metrics:
+            env["OTEL_METRIC_EXPORT_INTERVAL"] = "86400000"
+        return env
+
+
+WAYS = {
+    "off": Way(),
+    "on": Way(metrics=True, spans=True, contexts=True, scrapes=True),
+    "metrics": Way(metrics=True),
+    "spans": Way(spans=True),
+    "contexts": Way(contexts=True),
+    "scrapes": Way(scrapes=True),
+}
+
+
+def run(
+    scenario: Scenario = BASELINE,
+    rounds: int = 2,
+    timeout_s: float = 600,
+    ways: Sequence[str] = ("off", "on"),
+) -> Figures:
+    """Run the scenario *rounds* times each way, in alternating order; return CPU seconds and their ratios."""
+    used: dict[str, list[dict[str, float]]] = {way: [] for way in ways}
+    spans: dict[str, list[float]] = {way: [] for way in ways}
     scrapes = 0
     for number in range(rounds):
-        for way in ("off", "on") if number % 2 == 0 else ("on", "off"):
-            if way == "off":
-                found: Figures = end_to_end.run(scenario, timeout_s)
-            else:
-                found, count = _with_everything(scenario, timeout_s)
-                scrapes += count
+        for way in ways if number % 2 == 0 else reversed(ways):
+            found, count = _run(WAYS[way], scenario, timeout_s)
+            scrapes += count
             used[way].append({name: found["cpu_s"][name] for name in SERVICES})
             spans[way].append(found["makespan_s"])
+            print(f"  {way}: {used[way][-1]}", file=sys.stderr, flush=True)
     sums = {way: [sum(each.values()) for each in found] for way, found in used.items()}
+    by_service = {
+        way: {
+            name: _ratio([each[name] for each in used[way]], [each[name] for each in used["off"]])
+            for name in SERVICES
+        }
+        for way in ways[1:]
+    }
     return {
         "bench": "telemetry",
         "scenario": scenario.name,
@@ -50,16 +94,13 @@ def run(scenario: Scenario = BASELINE, rounds: int = 2, timeout_s: float = 600) 
         "cpu_s": {way: [round(one, 2) for one in found] for way, found in sums.items()},
         "makespan_s": spans,
         "scrapes": scrapes,
-        "ratio_by_service": {
-            name: _ratio([each[name] for each in used["on"]], [each[name] for each in used["off"]])
-            for name in SERVICES
-        },
-        "ratio": _ratio(sums["on"], sums["off"]),
+        "ratio_by_service": by_service,
+        "ratio": {way: _ratio(sums[way], sums["off"]) for way in ways[1:]},
     }
 
 
 def key(f: Figures) -> str:
-    return f"{f['ratio']} of the CPU time without"
+    return ", ".join(f"{way}: {ratio}" for way, ratio in f["ratio"].items()) + " of the CPU time without"
 
 
 def _ratio(on: list[float], off: list[float]) -> float:
@@ -67,11 +108,17 @@ def _ratio(on: list[float], off: list[float]) -> float:
     return round(fmean(on) / max(fmean(off), 0.001), 3)
 
 
-def _with_everything(scenario: Scenario, timeout_s: float) -> tuple[Figures, int]:
+def _run(way: Way, scenario: Scenario, timeout_s: float) -> tuple[Figures, int]:
+    """Return the figures, and how many scrapes were answered."""
     address = f"127.0.0.1:{free_port(0)}"
-    with _sink() as url, _scraped(f"http://{address}/metrics") as scrapes, use_span(NonRecordingSpan(SPAN)):
-        env = {"SLUICE_OTEL": "otlp", "OTEL_EXPORTER_OTLP_ENDPOINT": url, "API_HTTP": address}
-        return end_to_end.run(scenario, timeout_s, env), len(scrapes)
+    with contextlib.ExitStack() as stack:
+        url = stack.enter_context(_sink())
+        asked: list[int] = []
+        if way.scrapes:
+            asked = stack.enter_context(_scraped(f"http://{address}/metrics"))
+        if way.contexts:
+            stack.enter_context(use_span(NonRecordingSpan(SPAN)))
+        return end_to_end.run(scenario, timeout_s, way.env(url, address)), len(asked)
 
 
 @contextlib.contextmanager

@@ -208,11 +208,13 @@ class ApiService:
 
     async def _status(self, request: query.StatusRequest) -> object:
         await queries.wait_for(self.follower, request.min_seq)
+        standing, end = await self.log.standing()
         world = self.follower.world
         return query.StatusAnswer(
             cell=self.config.cell,
             seq=world.seq,
-            end=await self.log.end(),
+            end=end,
+            log=standing,
             lag=self.follower.lag,
             instance=self.config.instance,
             rejected=world.jobs.rejected,

@@ -188,6 +188,9 @@ def test_a_process_that_is_stopped_is_shown_as_such(home, label):
     """It is there, and does nothing: its service is down, and what lets it go on is said."""
     told = json.loads(command(home, "status", "-o", "json").stdout)
     assert {row["state"] for row in told["processes"]} == {"running"}
+    assert told["log"] == {"first": 1, "messages": told["end"], "copies": 1, "current": 1} | {
+        "bytes": told["log"]["bytes"]
+    }
     pid = next(row["pid"] for row in told["processes"] if row["label"] == label)
     os.kill(pid, signal.SIGSTOP)
     try:

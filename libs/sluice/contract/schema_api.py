@@ -88,6 +88,7 @@ def examples() -> dict[str, msgspec.Struct]:
             agents=[],
             totals=[],
             counts={"jobs": 3, "workloads": 3, "clusterQueues": 2},
+            log=query.LogStanding(first=1, messages=48213, bytes=61_000_000, copies=3, current=3),
         ),
         "Status": query.Status(message="there is no kind 'Jobb'", reason="NotFound", code=404),
     }

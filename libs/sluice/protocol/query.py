@@ -184,6 +184,17 @@ class WriterHead(Wire, frozen=True, kw_only=True, omit_defaults=False):
     at: int
 
 
+class LogStanding(Wire, frozen=True, kw_only=True, omit_defaults=False):
+    """How the server stores the log: from which message on, what it takes, and of how many copies it has how
+    many are `current`."""
+
+    first: int
+    messages: int
+    bytes: int
+    copies: int
+    current: int
+
+
 class StatusAnswer(Wire, frozen=True, kw_only=True, omit_defaults=False):
     """How far this replica is (`seq`; the log ends at `end`), messages `rejected`, and what there is."""
 
@@ -198,6 +209,8 @@ class StatusAnswer(Wire, frozen=True, kw_only=True, omit_defaults=False):
     totals: list[dict[str, Any]]
     """What metrics count: of each its name, labels and value."""
     counts: dict[str, int]
+    log: LogStanding | None = None
+    """Asked of the server; None of releases that did not say it."""
 
 
 class HistoryRequest(Request, frozen=True, kw_only=True):

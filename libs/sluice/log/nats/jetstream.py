@@ -21,13 +21,14 @@ from sluice.log.errors import (
     TooManyMessagesError,
     UnansweredError,
 )
+from sluice.protocol.query import LogStanding
 from sluice.protocol.subjects import Cell
 
 from . import consumer
 from . import jetstream_api as api
 from .connection import Connection, Link
 from .protocol import Frame, shown
-from .streams import ensure_log
+from .streams import ensure_log, log_standing
 
 __all__ = ["HEADER_ROOM", "JetStreamLog", "JetStreamTail", "read_ack", "read_stream"]
 
@@ -162,6 +163,10 @@ class JetStreamLog:
         state = found["state"]
         # A stream that nothing was ever put into says 0.
         return int(state["first_seq"]) or int(state["last_seq"]) + 1
+
+    async def standing(self) -> tuple[LogStanding, int]:
+        """Return how the log is stored, and its end."""
+        return await self._asked(lambda connection: log_standing(connection, self.cell))
 
     async def _asked[T](self, question: Callable[[Connection], Awaitable[T]]) -> T:
         try:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from sluice.log.contract import MAX_PAYLOAD
 from sluice.log.errors import AppendRefusedError, NoStreamError, StreamMismatchError
+from sluice.protocol.query import LogStanding
 from sluice.protocol.subjects import Cell
 
 from . import jetstream_api as api
@@ -170,6 +171,25 @@ async def copies(connection: Connection, cell: Cell) -> int:
     except (NoStreamError, AppendRefusedError):
         return 0
     return int(found["config"].get("num_replicas", 1))
+
+
+async def log_standing(connection: Connection, cell: Cell) -> tuple[LogStanding, int]:
+    """Return how the log is stored, and its end.
+
+    Raises:
+        LogUnavailableError, ConnectionError, TimeoutError: nobody says.
+    """
+    found = await api.info(connection, cell.stream)
+    state, others = found["state"], (found.get("cluster") or {}).get("replicas") or []
+    last = int(state["last_seq"])
+    current = sum(bool(one.get("current")) and not one.get("offline") for one in others)
+    return LogStanding(
+        first=int(state["first_seq"]) or last + 1,
+        messages=int(state["messages"]),
+        bytes=int(state["bytes"]),
+        copies=int(found["config"].get("num_replicas", 1)),
+        current=1 + current,  # who leads the stream has it whole
+    ), last
 
 
 class Standing(NamedTuple):

@@ -98,7 +98,7 @@ def _lines(url: str, cell: str, found: list[Row], about: Row, local: list[Row]) 
     counts = about.get("counts", {})
     jobs = f", {counts.get('jobs', 0)} jobs, {about.get('rejected', 0)} messages rejected" if counts else ""
     log = f"log at {end or seq}{jobs}" if about else "log not known, as the api service does not answer"
-    lines = [f"Cell {cell!r} at {url}: {log}", ""]
+    lines = [f"Cell {cell!r} at {url}: {log}", *_stored(about.get("log")), ""]
     columns = [
         Column[Row]("SERVICE", lambda row: str(row["service"])),
         Column[Row]("ROLE", lambda row: str(row.get("role", ""))),
@@ -128,6 +128,14 @@ def _lines(url: str, cell: str, found: list[Row], about: Row, local: list[Row]) 
         ]
         lines += ["", *render(local, processes)]
     return lines
+
+
+def _stored(said: Row | None) -> list[str]:
+    """Return how the server has the log, as far as the api service says it."""
+    if not said:
+        return []
+    copies = "" if said["copies"] == 1 else f", {said['current']} of {said['copies']} copies current"
+    return [f"Log from {said['first']} on: {said['messages']} messages, {said['bytes'] / 1e6:.1f} MB{copies}"]
 
 
 def _retention(row: Row) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sluice.cli.commands.cell.status import _why_not, leaderless, with_absent
+from sluice.cli.commands.cell.status import _stored, _why_not, leaderless, with_absent
 from sluice.readmodel.replicas import _entry
 
 SERVICES = ["admission-check", "api", "scheduler", "slice-aggregator", "variant-controller"]
@@ -68,3 +68,11 @@ def test_a_process_that_is_stopped_says_nothing_and_is_named(tmp_path: Path):
 )
 def test_an_answer_that_makes_no_sense_is_nobody_s(answer):
     assert _entry(answer, "main") is None
+
+
+def test_how_the_log_is_stored_is_said_as_far_as_it_is_known():
+    """An api service of before says nothing of it."""
+    said = {"first": 90100, "messages": 41000, "bytes": 61_200_000, "copies": 1, "current": 1}
+    assert _stored(said) == ["Log from 90100 on: 41000 messages, 61.2 MB"]
+    assert _stored(said | {"copies": 3, "current": 2})[0].endswith(", 2 of 3 copies current")
+    assert _stored(None) == []

@@ -14,6 +14,7 @@ from opentelemetry.trace import Link, Span, SpanContext, Tracer
 from sluice.events.commit import Step
 from sluice.log.contract import Entry
 from sluice.log.nats.protocol import headers_of
+from sluice.protocol.subjects import COMMITS
 from sluice.protocol.tracing import context_of, said_in
 
 MOST_LINKS = 64
@@ -66,7 +67,9 @@ class Spans:
         self._heard.extend(
             entry
             for entry in entries
-            if entry.suffix != self._writer and (_recorded(entry.header) or _recorded(entry.payload))
+            if entry.suffix != self._writer
+            # A commit names its span in the header; its payload, which is long, is not searched.
+            and (_recorded(entry.header) or (entry.suffix not in COMMITS and _recorded(entry.payload)))
         )
 
     @contextmanager
@@ -95,7 +98,7 @@ class Spans:
             if steps:
                 span = self._turn or self._begin_turn()
                 if replica.pending:
-                    _add(self._decided, *self._caused, span.get_span_context())
+                    self._owe(span)
                 span.set_attribute("sluice.steps", steps)
                 span.end()
         finally:
@@ -114,16 +117,24 @@ class Spans:
         self._turn = self._start("decide", self._caused, self._began_ns)
         return self._turn
 
+    def _owe(self, turn: Span) -> None:
+        """Note for the next commit what brought it about, as far as it is recorded."""
+        _add(self._decided, *self._caused)
+        if turn.is_recording():
+            _add(self._decided, turn.get_span_context())
+
     @contextmanager
     def committing(self, steps: int) -> Iterator[Span]:
-        """Have a commit in a span."""
+        """Have a commit in a span, if anything is recorded that brought it about: mostly nothing is."""
         if self._tracer is None:
             yield trace.INVALID_SPAN
             return
         if self._began_ns:
             # A part of a turn is committed before its end.
-            turn = self._turn or self._begin_turn()
-            _add(self._decided, *self._caused, turn.get_span_context())
+            self._owe(self._turn or self._begin_turn())
+        if not self._decided:
+            yield trace.INVALID_SPAN
+            return
         span = self._start("commit", self._decided.values())
         self._decided = {}
         span.set_attribute("sluice.steps", steps)

@@ -17,7 +17,7 @@ from sluice.core.preemption.targets import RULES
 from sluice.core.quota.fair_share import dominant_resource_share
 from sluice.core.quota.tree import FlavorResource, Node, Quota
 from sluice.core.timing import MICROS_PER_S
-from sluice.core.views import ClusterQueueView, cluster_queue_status, local_queue_status, why_pending
+from sluice.core.views import ClusterQueueView, cluster_queue_status, local_queue_status, reasons_of
 from sluice.core.views.present.unadmitted import waiting_for
 from sluice.core.views.quota_totals import cohort_names, members
 from sluice.core.views.totals import EVICTED, FINISHED, PREEMPTED, TOTALS, WAIT_BOUNDS_S, series
@@ -219,9 +219,8 @@ def _pending(world: World, queue: ClusterQueueView, cohort: str) -> Iterator[Sam
     view, statuses = world.view, Counter[str]()
     whys, asked, oldest = Counter[str](), Counter[str](), 0
     for local in queue.local_queues.values():
-        for key in local.pending:
-            workload = view.workloads[key]
-            reason, _ = why_pending(view, workload)
+        workloads = [view.workloads[key] for key in local.pending]
+        for workload, reason in zip(workloads, reasons_of(view, workloads), strict=True):
             statuses["active" if reason in _ACTIVE else "inadmissible"] += 1
             whys[reason] += 1
             for pods in workload.record.pod_sets:

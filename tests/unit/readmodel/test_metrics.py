@@ -7,6 +7,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from sluice.core.preemption.targets import RULES
+from sluice.core.views import reasons_of, why_pending
 from sluice.core.views.totals import TOTALS
 from sluice.events.codec import decode_commit
 from sluice.events.scheduler import Preempted, QuotaReserved
@@ -146,6 +147,23 @@ def test_gauges_say_what_objects_say(log: str, request: pytest.FixtureRequest) -
 
 def _cores(text: str) -> float:
     return float(text.removesuffix("m")) / 1000 if text.endswith("m") else float(text)
+
+
+@pytest.mark.parametrize("log", ["entries", "racing"])
+def test_reasons_of_many_are_those_of_each(log: str, request: pytest.FixtureRequest) -> None:
+    """At every twentieth of the log: those that are looked at together wait for the same."""
+    every = request.getfixturevalue(log)
+    world, done, seen = World(), 0, Counter[str]()
+    for part in range(1, 21):
+        end = len(every) * part // 20
+        world.fold(every[done:end])
+        done = end
+        for local in world.view.local_queues.values():
+            workloads = [world.view.workloads[key] for key in local.pending]
+            found = list(reasons_of(world.view, workloads))
+            assert found == [why_pending(world.view, workload)[0] for workload in workloads]
+            seen.update(found)
+    assert len(seen) > 1
 
 
 def test_series_are_bounded(racing: list[Entry]) -> None:

@@ -5,7 +5,7 @@
 
 from .present.history import notices
 from .present.job import JobStatus, job_status
-from .present.pending import no_variant, position, positions, why_pending
+from .present.pending import no_variant, position, positions, reasons_of, why_pending
 from .present.queue import cluster_queue_status, cohort_status, local_queue_status
 from .present.workload import to_manifest
 from .records import ClusterQueueView, JobView, LocalQueueView, WorkloadView
@@ -31,6 +31,7 @@ __all__ = [
     "positions",
     "present",
     "quota_totals",
+    "reasons_of",
     "records",
     "rows",
     "snapshot",

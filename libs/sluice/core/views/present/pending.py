@@ -1,5 +1,7 @@
 """Why a workload has no quota, and where it stands in its queue."""
 
+from collections.abc import Iterable, Iterator
+
 from sluice.api import kueue
 from sluice.core.variants.decide import why_inactive
 from sluice.core.variants.state import Family, Variant
@@ -82,6 +84,34 @@ def why_pending(view: State, workload: WorkloadView) -> Reason:
         # Nobody is looked at when that preemption is over, unless something becomes free that could help.
         return (recorded.reason, f"{over} (said at {timestamp(recorded.at)})")
     return (recorded.reason, recorded.message)
+
+
+def reasons_of(view: State, workloads: Iterable[WorkloadView]) -> Iterator[str]:
+    """Yield the reason of `why_pending` of each; *workloads* are of one local queue.
+
+    Most of many are equal to others in all that it looks at: of those it is asked once.
+    """
+    known: dict[object, str] = {}
+    for workload in workloads:
+        record = workload.record
+        alone = (
+            workload.parent
+            or workload.pending is not None
+            or workload.requeue_at is not None
+            or not workload.active
+            or record.parent is not None
+            or record.replaces is not None
+            or record.misconfigured
+            or GATED_BY_ANNOTATION in record.annotations
+        )
+        if alone:
+            yield why_pending(view, workload)[0]
+            continue
+        key = (class_key(view, workload), tuple(record.allowed_flavors))
+        found = known.get(key)
+        if found is None:
+            found = known[key] = why_pending(view, workload)[0]
+        yield found
 
 
 def _may_be_so(view: State, reason: str) -> bool:

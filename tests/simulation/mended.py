@@ -64,7 +64,7 @@ ELSEWHERE: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "NEW-withheld-beside-promises",
-        "quota lies idle that is withheld for a head, beside a promise: the seed that found it needs 3,513 steps",
+        "quota lies idle that is withheld for a head, beside a promise: its seed needs 3,513 steps",
         "tests/unit/core/scheduler/whole/test_pending_preemptions.py",
     ),
     (

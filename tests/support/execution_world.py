@@ -86,6 +86,31 @@ class World:
     def micros(self, after_s: float = 0) -> int:
         return round((self.now + after_s) * 1_000_000)
 
+    # the server's store
+
+    def back_up(self) -> tuple[int, dict[JobKey, list[act.Told]], dict[JobKey, DispatchEntry]]:
+        """Return the log and what dispatch says, for `restore`."""
+        return self.seq, {job: list(told) for job, told in self.log.items()}, dict(self.dispatch)
+
+    def restore(
+        self, backup: tuple[int, dict[JobKey, list[act.Told]], dict[JobKey, DispatchEntry]]
+    ) -> None:
+        """Put an older log back, and with it a bucket of claims and ids that only know what it has.
+
+        Dispatch is read anew by whoever follows it, some time later (`tell_all`).
+        """
+        self.seq, log, dispatch = backup
+        self.log = {job: list(told) for job, told in log.items()}
+        self.dispatch = dict(dispatch)
+        self.ids = {one.message_id: one.seq for told in log.values() for one in told if one.message_id}
+        self.claims.lose()
+
+    def tell_all(self) -> None:
+        """Everybody reads dispatch anew; of what is not there any more they do not hear."""
+        for process in list(self.processes.values()):
+            if process.follows:
+                self.do(process, process.machine.dispatched(list(self.dispatch.items()), self.now))
+
     # executors
 
     def start(self, name: str, settings: ExecutorSettings = SETTINGS) -> Process:

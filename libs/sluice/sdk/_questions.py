@@ -156,8 +156,10 @@ def _claim(value: bytes) -> Claim:
 
 def _told(seq: int, payload: bytes) -> actions.Told:
     found = decode_message(payload)
-    if not isinstance(found, CloudEvent) or found.type not in _REPORTS:
+    if not isinstance(found, CloudEvent):
         return actions.Told(seq, "", None)
+    if found.type not in _REPORTS:
+        return actions.Told(seq, found.id, None)
     try:
         return actions.Told(seq, found.id, msgspec.json.decode(found.data, type=_REPORTS[found.type]))
     except UNREADABLE:

@@ -39,8 +39,8 @@ class Attempts:
         self._desk, self._book, self._reports, self._settling = desk, book, reports, settling
         self._told, self._left = told, left
         self._works: dict[int, Attempt] = {}
-        self._given_up: OrderedDict[tuple[str, int], None] = OrderedDict()
-        """Attempts that had been begun here, and were lost: (uid, attempt)."""
+        self._given_up: OrderedDict[str, None] = OrderedDict()
+        """Keys of attempts that had been begun here, and were lost."""
 
     def start(self, entry: DispatchEntry, revision: int = 0) -> None:
         """Claim an attempt (by taking over the claim of *revision*) and do what it asks for."""
@@ -178,7 +178,7 @@ class Attempts:
             self._close(attempt)
         elif owner is not None and (owner.executor, owner.instance) == (who.name, who.instance):
             attempt.announced = True
-            if (attempt.entry.uid, attempt.entry.attempt) in self._given_up:
+            if attempt.key in self._given_up:
                 self._conclude(attempt, None)
             else:
                 self._begin(attempt)
@@ -251,9 +251,8 @@ class Attempts:
             on_loss=self._book.settings.wish,
         )
         name = claim_id(entry.uid, entry.attempt, who.instance)
-        self._desk.ask(
-            actions.Publish(entry.job, data, name, attempt.after), partial(self._announced, attempt)
-        )
+        request = actions.Publish(entry.job, data, name, attempt.after)
+        self._reports.publish(request, born(entry.uid), partial(self._announced, attempt))
 
     def _announced(self, attempt: Attempt, answer: actions.Answer) -> None:
         match answer:
@@ -297,7 +296,7 @@ class Attempts:
         if attempt.ending == "lost":
             log.info("attempt lost", job=entry.job, attempt=entry.attempt)
             if attempt.announced:
-                self._remember_given_up(entry)
+                self._remember_given_up(attempt.key)
             self._close(attempt)
             return
         data: JobEvent
@@ -308,15 +307,15 @@ class Attempts:
             data = JobStopped(attempt=entry.attempt, uid=entry.uid, executor=who.name, message=message)
         name = f"{entry.uid}-{entry.attempt}-end"
         if attempt.announced:
-            self._reports.say(entry.job, data, name, partial(self._concluded, attempt))
+            self._reports.say(entry.job, data, name, born(entry.uid), partial(self._concluded, attempt))
         else:
             # Nobody has begun it, as far as was read: who begins it now must find that it has stopped.
             request = actions.Publish(entry.job, data, name, attempt.after)
-            self._desk.ask(request, partial(self._stopped, attempt))
+            self._reports.publish(request, born(entry.uid), partial(self._stopped, attempt))
 
-    def _remember_given_up(self, entry: DispatchEntry) -> None:
+    def _remember_given_up(self, key: str) -> None:
         """Should dispatch ask for it again (a key was deleted by mistake), it is not begun a second time."""
-        self._given_up[entry.uid, entry.attempt] = None
+        self._given_up[key] = None
         if len(self._given_up) > REMEMBERED:
             self._given_up.popitem(last=False)
 

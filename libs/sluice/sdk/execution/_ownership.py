@@ -15,6 +15,10 @@ from sluice.protocol.dispatch import DispatchEntry
 from .actions import Told
 
 
+_AGAIN = "~"
+"""Before the number of an id that is not the first one."""
+
+
 class Owner(NamedTuple):
     """*executor* '': it gives no name. *over*: the attempt has ended."""
 
@@ -26,6 +30,18 @@ class Owner(NamedTuple):
 def claim_id(uid: str, attempt: int, instance: str) -> str:
     """Return the id of the message by which a process takes an attempt."""
     return f"{uid}-{attempt}-claim-{instance}"
+
+
+def another_id(message_id: str) -> str:
+    """Return the id to use where this one was used for something else.
+
+    >>> another_id("2a-1-end"), another_id("2a-1-end~2")
+    ('2a-1-end~2', '2a-1-end~3')
+    """
+    first, again, number = message_id.rpartition(_AGAIN)
+    if again and number.isdecimal():
+        return f"{first}{_AGAIN}{int(number) + 1}"
+    return f"{message_id}{_AGAIN}2"
 
 
 def owner_of(told: Sequence[Told], uid: str, attempt: int) -> Owner | None:
@@ -42,7 +58,8 @@ def owner_of(told: Sequence[Told], uid: str, attempt: int) -> Owner | None:
             executor = "" if isinstance(data, JobPodsReclaimable) else data.executor
             prefix = claim_id(uid, attempt, "")
             named = message.message_id.startswith(prefix)
-            owner = Owner(executor, message.message_id.removeprefix(prefix) if named else "", over)
+            instance = message.message_id.removeprefix(prefix).partition(_AGAIN)[0] if named else ""
+            owner = Owner(executor, instance, over)
         elif over:
             owner = owner._replace(over=True)
     return owner

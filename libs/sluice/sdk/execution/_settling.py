@@ -123,10 +123,10 @@ class Settling:
             message = f'Executor "{name}" was restarted'
             data = JobStopped(attempt=held.attempt, uid=held.uid, executor=name, message=message)
         if after is None:
-            self._reports.say(held.job, data, held.report, partial(self._said, held, then))
+            self._reports.say(held.job, data, held.report, born(held.uid), partial(self._said, held, then))
             return
         request = actions.Publish(held.job, data, held.report, after)
-        self._desk.ask(request, partial(self._reported, held, then, after, outcome))
+        self._reports.publish(request, born(held.uid), partial(self._reported, held, then, after, outcome))
 
     def _said(self, held: Held, then: Then, in_log: bool) -> None:
         if in_log:

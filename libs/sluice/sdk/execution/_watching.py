@@ -106,12 +106,16 @@ class Watch:
         return serves and entry.job not in self._book.attempts
 
     def _is_free(self, claim: Claim, present: frozenset[str]) -> bool:
-        """Tell whether the holder of a claim is gone: long enough, or an earlier process of this name."""
+        """Tell whether the holder of a claim is gone: long enough, or an earlier process of this name.
+
+        Or it is this one, which had ended the attempt in what the log was before an older one was put back,
+        and others have put its claim back: the log says what is to be done.
+        """
         who = self._book.who
         if claim.state == "Done":
             return False
         if claim.executor == who.name:
-            return claim.instance != who.instance
+            return True
         if claim.executor in present:
             self._missing.pop(claim.executor, None)
             return False

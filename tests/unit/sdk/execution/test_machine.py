@@ -9,7 +9,7 @@ import pytest
 from sluice.events.base import JobKey, WorkloadKey
 from sluice.events.job import JobFinished, JobPodsReady, JobStopped
 from sluice.protocol.dispatch import Claim, claim_key
-from sluice.sdk.execution import ExecutorSettings
+from sluice.sdk.execution import ExecutorSettings, Outcome
 from sluice.sdk.execution import actions as act
 from tests.support.execution_world import SETTINGS, World, entry_of
 
@@ -492,3 +492,68 @@ def test_looking_at_manifests_makes_no_more_room() -> None:
     world.finish(second)
     world.settle(5)
     assert sum(len(world.running(name)) for name in "abcde") == 2
+
+
+def test_what_was_reported_of_another_history_drops_no_report_of_this_one() -> None:
+    """An older log is put back while work runs, and the next job gets the uid of the one that ran: the ends
+    of both have one id, of which the log takes one."""
+    world = started("x")
+    world.seq = 10
+    before = world.back_up()
+    first = world.submit("a")
+    world.settle(1)
+    world.restore(before)
+    second = world.submit("b")
+    assert second.uid == first.uid
+    world.settle(1)
+    assert world.running("b") == ["x"]
+    world.finish("a")
+    world.settle(1)
+    world.finish("b")
+    world.settle(1)
+    assert reports(world, JobKey("default/b")) == ["JobPodsReady", "JobFinished"]
+    assert JobKey("default/b") not in world.dispatch
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_after_an_older_log_was_put_back_jobs_end_that_are_submitted_then(seed: int) -> None:
+    """Whatever runs then, is being reported or has its claims still under way, and whoever hears late of it."""
+    random = Random(seed)
+    world = World(random, unanswered=0.1)
+    for name in ("x", "y"):
+        world.start(name)
+    world.settle(2)
+    world.seq = 10
+    for number in range(random.randrange(3)):
+        world.submit(f"old{number}")
+    for _ in range(random.randrange(30)):
+        world.step()
+    before = world.back_up()
+    for number in range(1, 4):
+        world.submit(f"lost{number}")
+        _work(world, random, random.randrange(20))
+    world.restore(before)
+    for number in range(1, 4):
+        world.submit(f"new{number}")
+        _work(world, random, random.randrange(20))
+    world.tell_all()
+    world.unanswered = 0.0
+    for _ in range(200):
+        world.settle(1)
+        _end_any(world, random)
+    assert not world.dispatch
+
+
+def _work(world: World, random: Random, steps: int) -> None:
+    for _ in range(steps):
+        world.step()
+        if random.random() < 0.3:
+            _end_any(world, random)
+
+
+def _end_any(world: World, random: Random) -> None:
+    works = [(process, number) for process in world.processes.values() for number in process.works]
+    if works:
+        process, number = random.choice(works)
+        ended = None if process.works[number].cancelled else Outcome()
+        world.end_work(process, number, ended)

@@ -92,9 +92,7 @@ class World:
         """Return the log and what dispatch says, for `restore`."""
         return self.seq, {job: list(told) for job, told in self.log.items()}, dict(self.dispatch)
 
-    def restore(
-        self, backup: tuple[int, dict[JobKey, list[act.Told]], dict[JobKey, DispatchEntry]]
-    ) -> None:
+    def restore(self, backup: tuple[int, dict[JobKey, list[act.Told]], dict[JobKey, DispatchEntry]]) -> None:
         """Put an older log back, and with it a bucket of claims and ids that only know what it has.
 
         Dispatch is read anew by whoever follows it, some time later (`tell_all`).

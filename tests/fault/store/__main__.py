@@ -2,7 +2,7 @@
 
 Three servers, two replicas of each service, five executors behind proxies. Before the end the table of
 docs/faults.md; last line: `N faults, N jobs, N lost, N double, N divergent`; non-zero exit if anything is
-wrong. Then the cell's directory stays.
+wrong. Then the cell's directory stays, with the event log as `log.jsonl`.
 """
 
 import argparse

@@ -14,6 +14,7 @@ from sluice.events.codec import decode_commit
 from sluice.events.slices import WorkloadCreated, WorkloadDeleted, WorkloadFinished
 from sluice.log.contract import Entry
 from sluice.protocol.subjects import job_of
+from sluice.replay.source import json_lines
 
 from .cell import StoreCell, StoreSystem
 from .comparing import divergent, whole_log
@@ -112,6 +113,8 @@ async def run(
                 await flowing
             entries = await _settled(cell, report)
         report.double, report.apart = cell.overlapping()
+        with (system.directory / "log.jsonl").open("wb") as file:
+            json_lines.write(entries, file)
         report.divergent = await asyncio.to_thread(divergent, entries)
     finally:
         await cell.client.close()

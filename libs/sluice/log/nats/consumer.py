@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from sluice.events.base import Micros
+from sluice.events.codec import rfc3339
 from sluice.log.contract import IMPORTED_AT, Entry
 from sluice.log.errors import EventLogError
 from sluice.protocol.subjects import COMMITS, OUTSIDE, matches_any
@@ -111,6 +112,31 @@ def create_request(stream: str, name: str, start: int, subjects: Sequence[str]) 
     else:
         config["filter_subjects"] = list(subjects)
     return {"stream_name": stream, "config": config}
+
+
+def look_request(stream: str, name: str, after: Micros, subjects: Sequence[str]) -> dict[str, Any]:
+    """Return the body that creates the consumer *name* at the first message taken after that moment.
+
+    Not to be read from: where it would begin tells whether what was read is still there (`check_place`).
+    """
+    body = create_request(stream, name, 1, subjects)
+    del body["config"]["opt_start_seq"]
+    return body | {
+        "config": body["config"] | {"deliver_policy": "by_start_time", "opt_start_time": rfc3339(after + 1)}
+    }
+
+
+def check_place(stream: str, made: dict[str, Any], position: int) -> None:
+    """Check, by the answer to `look_request`, that nothing younger stands at or before *position*.
+
+    Of a bucket the message that was read last may be gone, as its key was written again. But where an older
+    one was put back, what was written since stands at sequences that were read before, and is younger.
+
+    Raises:
+        StreamReplacedError: something does.
+    """
+    if int(made["delivered"]["stream_seq"]) < position:
+        raise StreamReplacedError(stream)
 
 
 def check_history(stream: str, state: dict[str, Any], position: int) -> None:

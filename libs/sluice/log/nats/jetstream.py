@@ -10,15 +10,12 @@ from typing import Any
 import msgspec
 import structlog
 
-from sluice.api.errors import UNREADABLE
 from sluice.log.contract import Ack, Entry
 from sluice.log.errors import (
     AppendRefusedError,
     EventLogError,
     LogUnavailableError,
     MessageTooLargeError,
-    StaleSequenceError,
-    TooManyMessagesError,
     UnansweredError,
 )
 from sluice.protocol.query import LogStanding
@@ -26,6 +23,7 @@ from sluice.protocol.subjects import Cell
 
 from . import consumer
 from . import jetstream_api as api
+from .acks import read_ack
 from .connection import Connection, Link
 from .protocol import Frame, shown
 from .streams import ensure_log, log_standing
@@ -41,43 +39,6 @@ BEHIND_S = 5.0
 """So long a reader of a bucket waits for a message that may have been removed meanwhile."""
 
 log = structlog.get_logger("sluice.log.jetstream")
-
-
-class PubError(msgspec.Struct, frozen=True):
-    code: int = 0
-    err_code: int = 0
-    description: str = ""
-    retry_after_s: float = 0.0
-
-
-class PubAck(msgspec.Struct, frozen=True):
-    """The server's answer to a stored, or refused, message."""
-
-    seq: int = 0
-    duplicate: bool = False
-    error: PubError | None = None
-
-
-_ACKS = msgspec.json.Decoder(PubAck)
-
-
-def read_ack(subject: str, expected: int | None, payload: bytes) -> Ack:
-    """Return the acknowledgement in *payload*; raises as `Log.append`."""
-    try:
-        answer = _ACKS.decode(payload)
-    except UNREADABLE as error:
-        raise UnansweredError(subject, f"not an acknowledgement: {payload[:100]!r}") from error
-    if answer.error is None:
-        return Ack(answer.seq, answer.duplicate)
-    failure = answer.error
-    if failure.err_code in api.WRONG_LAST_SEQUENCE:
-        actual = failure.description.rpartition(" ")[2]
-        raise StaleSequenceError(subject, expected or 0, int(actual) if actual.isdigit() else None)
-    if failure.code == 503:
-        raise UnansweredError(subject, failure.description)
-    if failure.code == 429:
-        raise TooManyMessagesError(subject, failure.err_code, failure.description, failure.retry_after_s)
-    raise AppendRefusedError(subject, failure.err_code, failure.description)
 
 
 class JetStreamLog:
@@ -334,9 +295,10 @@ class JetStreamTail:
             await self._check_position(connection, int(info["state"]["last_seq"]), answer_s)
         else:
             self._check_same(info)
+            await self._check_place(connection, answer_s)
         if self._consumer:
             connection.publish(api.end_subject(self.stream, self._consumer), b"")
-        name = f"sluice-{secrets.token_hex(16)}"  # what it delivers is for who knows it
+        name = _new_name()
         body = consumer.create_request(self.stream, name, self.position + 1, self._subjects)
         answer = await connection.ask(api.consumer_subject(self.stream, name), body, answer_s)
         made = api.checked(answer, self.stream)
@@ -380,6 +342,18 @@ class JetStreamTail:
             return  # not everybody who reads may ask for that
         if found is None or found.at != stamp:
             raise consumer.LogReplacedError(self.stream, self.position, last)
+
+    async def _check_place(self, connection: Connection, answer_s: float) -> None:
+        """Find out whether an older bucket was put back, and has grown again meanwhile."""
+        stamp = self._deliveries.stamp
+        if not stamp:
+            return
+        name = _new_name()
+        body = consumer.look_request(self.stream, name, stamp, self._subjects)
+        answer = await connection.ask(api.consumer_subject(self.stream, name), body, answer_s)
+        made = api.checked(answer, self.stream)
+        connection.publish(api.end_subject(self.stream, name), b"")
+        consumer.check_place(self.stream, made, self.position)
 
     def _check_same(self, info: dict[str, Any]) -> None:
         """Find out whether the stream is the one that was read so far; another one counts from 1 again."""
@@ -470,6 +444,11 @@ class JetStreamTail:
             log.warning("reader hears nothing", stream=self.stream, seconds=round(silent, 1))
             self._missed = 0
             self._begin(connection)
+
+
+def _new_name() -> str:
+    """Return a consumer's name: what it delivers is for who knows it."""
+    return f"sluice-{secrets.token_hex(16)}"
 
 
 async def read_stream(

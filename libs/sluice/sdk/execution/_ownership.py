@@ -14,7 +14,6 @@ from sluice.protocol.dispatch import DispatchEntry
 
 from .actions import Told
 
-
 _AGAIN = "~"
 """Before the number of an id that is not the first one."""
 

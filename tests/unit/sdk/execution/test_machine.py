@@ -517,7 +517,7 @@ def test_what_was_reported_of_another_history_drops_no_report_of_this_one() -> N
 
 @pytest.mark.parametrize("seed", range(40))
 def test_after_an_older_log_was_put_back_jobs_end_that_are_submitted_then(seed: int) -> None:
-    """Whatever runs then, is being reported or has its claims still under way, and whoever hears late of it."""
+    """Whatever runs then, is being reported or has its claim still under way, whoever hears late of it."""
     random = Random(seed)
     world = World(random, unanswered=0.1)
     for name in ("x", "y"):

@@ -91,6 +91,11 @@ class Telling:
 
     def _stored(self, sending: Sending, found: Found) -> None:
         held, verdict = sending.held, sending.verdict
+        if _whose(found.verdict) != _whose(verdict):
+            # The id was used for another request, in what the log was before an older one was put back.
+            held.said = sending.before
+            self._send(held, verdict, sending.after_s, sending.of_failure)
+            return
         if same(found.verdict, verdict):
             self._numbers.verdicts[verdict.state] += 1
             held.said = Said(verdict, self._desk.wall, found.seq, sending.after_s)
@@ -116,6 +121,11 @@ class Telling:
         """Wait no more for a verdict whose attempt is over."""
         del self._open[sending.number]
         self._desk.do(CancelPublish(sending.number))
+
+
+def _whose(verdict: CheckVerdict) -> tuple[str, str, str, int]:
+    """Return which request a verdict is about."""
+    return verdict.workload, verdict.uid, verdict.check, verdict.attempt
 
 
 def about(held: Held) -> dict[str, object]:

@@ -5,8 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from sluice.events.base import WorkloadKey
 from sluice.protocol.checks import CheckRequest
-from sluice.sdk.checks import Controller, Pending, Ready, Rejected, Retry, Settings
+from sluice.sdk.checks import Controller, Pending, Ready, Rejected, Retry, Settings, Verdict
 from sluice.sdk.checks._actions import (
     Action,
     Answered,
@@ -137,6 +138,20 @@ def test_a_predecessors_pending_verdict_is_followed_by_this_one() -> None:
     drive.stored(8)
     assert [publish.ident.rpartition(".")[2] for publish in drive.of(Publish)] == ["1", "2"]
     assert drive.states() == ["Ready", "Ready"]
+
+
+@pytest.mark.parametrize("answer", [Ready(), Rejected("no")])
+def test_a_verdict_on_another_request_under_its_id_says_nothing_of_this_one(answer: Verdict) -> None:
+    """An older log was put back, so that another workload has had this one's uid: whatever it was told."""
+    drive, request = Drive(), make_request()
+    drive.tell(request)
+    drive.end(Answered(Ready()))
+    other = msgspec.structs.replace(to_verdict(request, answer), workload=WorkloadKey("ns/other"))
+    drive.published(Found(7, other))
+    assert drive.states() == ["Ready", "Ready"]
+    assert len({publish.ident for publish in drive.of(Publish)}) == 2
+    drive.stored()
+    assert drive.machine.numbers.repeated == 0
 
 
 def test_a_refused_verdict_is_a_failure_that_is_shown() -> None:

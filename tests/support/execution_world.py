@@ -19,8 +19,10 @@ from tests.simulation.buckets import Bucket
 SETTINGS = ExecutorSettings(heartbeat_s=1, ttl_s=5, takeover_s=10, check_s=10)
 
 
-def entry_of(job: str, born: int, attempt: int = 1, *, stop: bool = False, count: int = 1) -> DispatchEntry:
-    """Return what dispatch says of a job whose submission is at *born*."""
+def entry_of(
+    job: str, born: int, attempt: int = 1, *, stop: bool = False, count: int = 1, since: int = 0
+) -> DispatchEntry:
+    """Return what dispatch says of a job whose submission is at *born*, of an attempt made after *since*."""
     return DispatchEntry(
         job=JobKey(f"default/{job}"),
         uid=uid(born),
@@ -29,6 +31,7 @@ def entry_of(job: str, born: int, attempt: int = 1, *, stop: bool = False, count
         attempt=attempt,
         workload=WorkloadKey(f"default/job-{job}"),
         manifest_seq=born,
+        since=since,
         seq=born + 1,
         pod_sets=() if stop else (DispatchPodSet(name="main", count=count),),
     )
@@ -175,6 +178,11 @@ class World:
         self.tell(entry)
         return entry
 
+    def admit(self, name: str, born: int, attempt: int = 1) -> None:
+        """A job that was submitted at *born* may run from now on: a commit says so."""
+        self.seq += 1
+        self.tell(entry_of(name, born, attempt, since=self.seq))
+
     def _first(self, name: str) -> int:
         # A log begins with configuration.
         self.seq = 10
@@ -198,24 +206,29 @@ class World:
                 data = told.data
                 if not isinstance(data, JobStopped | JobFinished):
                     continue
-                if (data.attempt, data.uid) != (entry.attempt, entry.uid):
-                    continue
+                if told.seq <= entry.since or (data.attempt, data.uid) != (entry.attempt, entry.uid):
+                    continue  # of no attempt that there was
                 if isinstance(data, JobFinished) or entry.stop:
                     self.tell(None, job)
                 else:
-                    self.tell(entry_of(job.partition("/")[2], entry.manifest_seq, entry.attempt + 1))
+                    self._again(entry)
                 break
 
     def lose_executor(self, name: str) -> None:
         """Its heartbeat is gone for long: what the log knows it to have runs again."""
-        for job, entry in list(self.dispatch.items()):
+        for entry in list(self.dispatch.values()):
             owner = self.owner(entry)
             if owner == name:
-                self.tell(entry_of(job.partition("/")[2], entry.manifest_seq, entry.attempt + 1))
+                self._again(entry)
+
+    def _again(self, entry: DispatchEntry) -> None:
+        self.admit(entry.job.partition("/")[2], entry.manifest_seq, entry.attempt + 1)
 
     def owner(self, entry: DispatchEntry) -> str:
         """Return who has said first that it has the attempt."""
         for told in self.log.get(entry.job, ()):
+            if told.seq <= entry.since:
+                continue
             if isinstance(told.data, JobPodsReady) and told.data.attempt == entry.attempt:
                 return told.data.executor
         return ""

@@ -97,6 +97,7 @@ def dispatch_entry(state: State, key: JobKey) -> DispatchEntry | None:
         reason=job.reason,
         message=job.message,
         manifest_seq=job.manifest_seq,
+        since=job.since,
         pod_sets=_gated(job) if running else (),
         mapping=job.record.mapping,
     )

@@ -120,7 +120,7 @@ def _resumed(state: State, event: slices.JobResumed, _seq: int, _at: Micros) -> 
         return
     state.clear_todo(job)
     job.phase = Phase.RUNNING
-    job.attempt = event.attempt
+    job.attempt, job.since = event.attempt, event.cause
     job.pods_ready = False
     job.heard = []
     job.reclaimable, job.remaining = {}, {}

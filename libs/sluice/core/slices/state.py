@@ -100,6 +100,8 @@ class Job:
     phase: Phase = Phase.PENDING
     stop: Stop = Stop.EVICTED
     attempt: int = 0
+    since: int = 0
+    """The message that led to its attempt, 0 where a snapshot of before did not say."""
     executor: str = ""
     pods_ready: bool = False
     heard: list[str] = field(default_factory=list)

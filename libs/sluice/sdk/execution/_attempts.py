@@ -14,7 +14,7 @@ from . import actions
 from ._book import Attempt, Book, Stage, counts, pods_of
 from ._desk import Desk
 from ._outcome import Held, Outcome, finished
-from ._ownership import Owner, born, claim_id, nothing_said_since, owner_of
+from ._ownership import Owner, begun, claim_id, nothing_said_since, owner_of
 from ._reports import AGAIN_S, Reports
 from ._settling import KEEP_DONE_S, Settling
 
@@ -155,7 +155,7 @@ class Attempts:
             self._looked(attempt)
             return
         entry = attempt.entry
-        self._desk.ask(actions.ReadJob(entry.job, born(entry.uid)), partial(self._has_read, attempt))
+        self._desk.ask(actions.ReadJob(entry.job, begun(entry)), partial(self._has_read, attempt))
 
     def _has_read(self, attempt: Attempt, answer: actions.Answer) -> None:
         if not isinstance(answer, actions.JobRead):
@@ -231,7 +231,7 @@ class Attempts:
     def _recover(self, attempt: Attempt) -> None:
         attempt.stage = Stage.RECOVER
         entry = attempt.entry
-        held = Held(attempt.key, entry.job, entry.uid, entry.attempt, attempt.revision)
+        held = Held(attempt.key, entry.job, entry.uid, entry.attempt, attempt.revision, begun(entry))
         self._settling.recover(held, lambda: self._leave(attempt))
 
     # announcing and running
@@ -252,7 +252,7 @@ class Attempts:
         )
         name = claim_id(entry.uid, entry.attempt, who.instance)
         request = actions.Publish(entry.job, data, name, attempt.after)
-        self._reports.publish(request, born(entry.uid), partial(self._announced, attempt))
+        self._reports.publish(request, begun(entry), partial(self._announced, attempt))
 
     def _announced(self, attempt: Attempt, answer: actions.Answer) -> None:
         match answer:
@@ -307,11 +307,11 @@ class Attempts:
             data = JobStopped(attempt=entry.attempt, uid=entry.uid, executor=who.name, message=message)
         name = f"{entry.uid}-{entry.attempt}-end"
         if attempt.announced:
-            self._reports.say(entry.job, data, name, born(entry.uid), partial(self._concluded, attempt))
+            self._reports.say(entry.job, data, name, begun(entry), partial(self._concluded, attempt))
         else:
             # Nobody has begun it, as far as was read: who begins it now must find that it has stopped.
             request = actions.Publish(entry.job, data, name, attempt.after)
-            self._reports.publish(request, born(entry.uid), partial(self._stopped, attempt))
+            self._reports.publish(request, begun(entry), partial(self._stopped, attempt))
 
     def _remember_given_up(self, key: str) -> None:
         """Should dispatch ask for it again (a key was deleted by mistake), it is not begun a second time."""

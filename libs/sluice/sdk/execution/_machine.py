@@ -20,7 +20,7 @@ from ._book import Attempt, Book, ExecutorSettings, Identity, manifest_of, pods_
 from ._desk import Desk
 from ._lease import Lease
 from ._outcome import Outcome
-from ._ownership import born
+from ._ownership import begun
 from ._reports import Reports
 from ._settling import Settling
 from ._watching import Watch
@@ -106,7 +106,7 @@ class Machine:
         """Publish what work says of its attempt; `Reported` with the number returned follows."""
         self._at(now)
         number, attempt = self._desk.number(), self.book.attempts.get(job)
-        since = born(attempt.entry.uid) if attempt is not None else 1
+        since = begun(attempt.entry) if attempt is not None else 1
         self._reports.say(job, data, message_id, since, lambda said: self._desk.do(Reported(number, said)))
         return number, self._turn()
 

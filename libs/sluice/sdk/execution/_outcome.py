@@ -32,6 +32,8 @@ class Held(NamedTuple):
     attempt: int
     revision: int = 0
     """Of the claim."""
+    since: int = 1
+    """Where the log speaks of the attempt first, or of its job, as far as is known."""
 
     @property
     def report(self) -> str:

@@ -72,6 +72,11 @@ def born(uid: str) -> int:
         return 1
 
 
+def begun(entry: DispatchEntry) -> int:
+    """Return where the log speaks of an attempt first. See `DispatchEntry.since`."""
+    return max(born(entry.uid), entry.since + 1)
+
+
 def nothing_said_since(entry: DispatchEntry) -> int | None:
     """Return the message that must be the newest of a job if nobody has begun its first attempt.
 

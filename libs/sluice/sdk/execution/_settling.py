@@ -78,7 +78,7 @@ class Settling:
 
     def _read(self, held: Held, then: Then) -> None:
         """A claim says that an earlier process wanted the attempt; the log says whose it became."""
-        self._desk.ask(actions.ReadJob(held.job, born(held.uid)), partial(self._has_read, held, then))
+        self._desk.ask(actions.ReadJob(held.job, held.since), partial(self._has_read, held, then))
 
     def _has_read(self, held: Held, then: Then, answer: actions.Answer) -> None:
         if not isinstance(answer, actions.JobRead):
@@ -123,10 +123,10 @@ class Settling:
             message = f'Executor "{name}" was restarted'
             data = JobStopped(attempt=held.attempt, uid=held.uid, executor=name, message=message)
         if after is None:
-            self._reports.say(held.job, data, held.report, born(held.uid), partial(self._said, held, then))
+            self._reports.say(held.job, data, held.report, held.since, partial(self._said, held, then))
             return
         request = actions.Publish(held.job, data, held.report, after)
-        self._reports.publish(request, born(held.uid), partial(self._reported, held, then, after, outcome))
+        self._reports.publish(request, held.since, partial(self._reported, held, then, after, outcome))
 
     def _said(self, held: Held, then: Then, in_log: bool) -> None:
         if in_log:
@@ -159,7 +159,7 @@ class Settling:
 
 def _held(key: str, revision: int) -> Held:
     namespace, name, uid, attempt = key.split(".")
-    return Held(key, job_of_key(f"{namespace}.{name}"), uid, int(attempt), revision)
+    return Held(key, job_of_key(f"{namespace}.{name}"), uid, int(attempt), revision, born(uid))
 
 
 def _nothing() -> None:

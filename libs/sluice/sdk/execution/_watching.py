@@ -13,7 +13,7 @@ from . import actions
 from ._attempts import Attempts
 from ._book import Attempt, Book, Stage, same
 from ._desk import Desk
-from ._ownership import born, owner_of
+from ._ownership import begun, owner_of
 
 LOOKED_UP = 20
 """Most waiting jobs looked up in the log at a time."""
@@ -143,7 +143,7 @@ class Watch:
             job = left.popleft()
             entry = self._book.wanted.get(job)
             if entry is not None and job in self._book.waiting:
-                request = actions.ReadJob(job, born(entry.uid))
+                request = actions.ReadJob(job, begun(entry))
                 self._desk.ask(request, partial(self._looked, left, job, entry))
                 return
         self._end_tick()

@@ -6,6 +6,7 @@ from sluice.api.core_v1 import Toleration
 from sluice.api.kueue import PodSetUpdate
 from sluice.events.checks import ChecksRequested, CheckStateChanged
 from sluice.events.scheduler import Admitted
+from sluice.events.slices import Rejected
 from sluice.protocol.dispatch import DispatchPodSet
 from tests.support.slices_world import World
 
@@ -133,3 +134,24 @@ def test_what_is_said_of_an_earlier_reservation_adds_nothing() -> None:
 
     assert placed(world).labels == {"zone": "z"}
     world.verify()
+
+
+def test_an_entry_says_behind_what_its_attempt_stands() -> None:
+    """What was reported of an attempt before there was one is not about it; also when it starts again."""
+    world = World()
+    world.submit()
+    (refused,) = world.job("JobFinished", {"success": True, "attempt": 1})
+    assert isinstance(refused, Rejected)
+    early = world.seq
+    world.admit()
+    first = world.dispatch()
+    assert first is not None
+    assert early < first.since <= world.seq
+    world.evict()
+    world.job("JobStopped", {"attempt": 1})
+    stopped = world.seq
+    world.admit()
+    second = world.dispatch()
+    assert second is not None
+    assert second.attempt == 2
+    assert stopped < second.since <= world.seq

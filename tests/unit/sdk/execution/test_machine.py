@@ -515,6 +515,29 @@ def test_what_was_reported_of_another_history_drops_no_report_of_this_one() -> N
     assert JobKey("default/b") not in world.dispatch
 
 
+def test_what_ended_in_another_history_begins_when_its_turn_comes_in_this_one() -> None:
+    """A job waited when the log that is put back was copied, and ran in its first attempt after that. What is
+    reported of that attempt when there is none yet is not about the one that comes."""
+    world = started("x")
+    world.seq = 10
+    born = world.say(JOB, None)
+    before = world.back_up()
+    world.admit("a", born)
+    world.settle(1)
+    assert world.running("a") == ["x"]
+    world.restore(before)
+    world.finish("a")
+    world.settle(1)
+    assert reports(world) == ["JobFinished"]
+    world.admit("a", born)
+    world.settle(1)
+    assert world.running("a") == ["x"]
+    world.finish("a")
+    world.settle(1)
+    assert reports(world) == ["JobFinished", "JobPodsReady", "JobFinished"]
+    assert not world.dispatch
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_after_an_older_log_was_put_back_jobs_end_that_are_submitted_then(seed: int) -> None:
     """Whatever runs then, is being reported or has its claim still under way, whoever hears late of it."""
@@ -528,13 +551,19 @@ def test_after_an_older_log_was_put_back_jobs_end_that_are_submitted_then(seed: 
         world.submit(f"old{number}")
     for _ in range(random.randrange(30)):
         world.step()
+    waiting = {name: world.say(JobKey(f"default/{name}"), None) for name in ("waits1", "waits2")}
     before = world.back_up()
-    for number in range(1, 4):
+    for number, (name, born) in enumerate(waiting.items()):
         world.submit(f"lost{number}")
         _work(world, random, random.randrange(20))
+        world.admit(name, born)
+        _work(world, random, random.randrange(20))
+        world.lose_executor(random.choice("xy-"))
     world.restore(before)
-    for number in range(1, 4):
+    for number, (name, born) in enumerate(waiting.items()):
         world.submit(f"new{number}")
+        _work(world, random, random.randrange(20))
+        world.admit(name, born)
         _work(world, random, random.randrange(20))
     world.tell_all()
     world.unanswered = 0.0

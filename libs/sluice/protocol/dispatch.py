@@ -82,9 +82,9 @@ class DispatchEntry(Value, frozen=True, kw_only=True):
     manifest_seq: int = 0
     """Log sequence of the JobSubmitted message whose manifest is in force."""
     since: int = 0
-    """Log sequence of what led to this attempt, 0 where nobody knows any more. Only what stands behind it is
-    about the attempt: before it, after an older log was put back, there may be reports of one that had the
-    same number in what the log was."""
+    """Log sequence of the newest message when this attempt was decided, 0 where nobody knows any more. Only
+    what stands behind it is about the attempt: before it, after an older log was put back, there may be
+    reports of one that had the same number in what the log was."""
     seq: int = 0
     """Log sequence of the commit that made it so."""
     pod_sets: Sequence[DispatchPodSet] = ()

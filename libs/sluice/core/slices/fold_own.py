@@ -114,13 +114,13 @@ def _updated(state: State, event: slices.WorkloadUpdated, _seq: int, _at: Micros
     _changed(state, job, state.answered(event.cause), event.cause)
 
 
-def _resumed(state: State, event: slices.JobResumed, _seq: int, _at: Micros) -> None:
+def _resumed(state: State, event: slices.JobResumed, seq: int, _at: Micros) -> None:
     job = state.jobs.get(event.job)
     if job is None:
         return
     state.clear_todo(job)
     job.phase = Phase.RUNNING
-    job.attempt, job.since = event.attempt, event.cause
+    job.attempt, job.since = event.attempt, seq
     job.pods_ready = False
     job.heard = []
     job.reclaimable, job.remaining = {}, {}

@@ -50,8 +50,8 @@ def test_a_job_runs_with_keys_and_tls(cell: SecuredCell, tmp_path: Path) -> None
     agent.terminate()
     assert agent.wait(60) == 0
     assert "password" not in (cell.auth / "public" / "users.conf").read_text()
-    # Teams that try what they may not are other tests' matter. An answer (`_R_.`) may come to somebody who
-    # waits no more, for which the server has a right no more.
+    # Teams that try what they may not are other tests' matter. When other tests change users, the server
+    # forgets who may answer what is under way (`_R_.`); who has asked asks once more.
     assert [
         line for line in cell.violations() if line.partition(":")[0] in USERS and " _R_." not in line
     ] == []

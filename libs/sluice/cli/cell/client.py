@@ -23,6 +23,9 @@ from sluice.protocol import query
 
 CONNECT_TIMEOUT_S = 2.0
 REQUEST_TIMEOUT_S = 15.0
+LAST_CHANCE_S = 7.0
+"""So long before patience ends, a question that was not answered is asked once more. When its users are
+changed, a server forgets who may answer what is under way, and refuses the answer."""
 WATCH_PATIENCE_S = 15.0
 """A watch lives through a restart of the service."""
 BATCH_BYTES = 1024 * 1024
@@ -108,8 +111,9 @@ class Api:
         """Send *request* to `sluice.<cell>.<subject>` and decode the answer.
 
         While nobody answers there, it is asked again for *patience_s*: the service may be just starting.
+        A question (`query.`) whose answer does not come is asked once more; an order is not.
         """
-        name = f"sluice.{self.target.cell}.{subject}"
+        name, timeout_s = f"sluice.{self.target.cell}.{subject}", timeout_s or REQUEST_TIMEOUT_S
         payload = msgspec.json.encode(request)
         if len(payload) > self.max_payload:
             raise CliError(f"the request is larger than the server takes ({self.max_payload} bytes)")
@@ -117,14 +121,15 @@ class Api:
         try:
             while True:
                 try:
-                    return decode((await self._reply(name, payload, timeout_s)).payload, answer)
+                    again = subject.startswith("query.")
+                    return decode((await self._reply(name, payload, timeout_s, again=again)).payload, answer)
                 except LogUnavailableError:
                     if time.monotonic() > deadline:
                         raise no_api(self.target.shown, self.target.cell) from None
                     await asyncio.sleep(0.1)
         except TimeoutError:
             raise CliError(
-                f"the api service did not answer {subject} in {timeout_s or REQUEST_TIMEOUT_S:.0f} s",
+                f"the api service did not answer {subject} in {timeout_s:.0f} s",
                 hint="See `sluice status`, and the api service's log.",
                 exit_code=EXIT_UNAVAILABLE,
             ) from None
@@ -136,10 +141,23 @@ class Api:
         except ConnectionError as error:
             raise no_server(self.target.shown, _reason(error)) from None
 
-    async def _reply(self, name: str, payload: bytes, timeout_s: float) -> Frame:
+    async def _reply(self, name: str, payload: bytes, timeout_s: float, *, again: bool) -> Frame:
         if self.connection.lost:
             self.connection = await _open(self.target, self._heard)
-        return await self.connection.request(name, payload, timeout_s=timeout_s or REQUEST_TIMEOUT_S)
+        asked = asyncio.create_task(self.connection.request(name, payload, timeout_s=timeout_s))
+        tasks = [asked]
+        try:
+            if again and timeout_s > LAST_CHANCE_S:
+                await asyncio.wait(tasks, timeout=timeout_s - LAST_CHANCE_S)
+                if not asked.done():
+                    other = self.connection.request(name, payload, timeout_s=LAST_CHANCE_S)
+                    tasks.append(asyncio.create_task(other))
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            return await done.pop()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def answers(self, subject: str, first_s: float, silence_s: float) -> list[bytes]:
         """Return what all say that answer on *subject*: until *silence_s* long nobody has."""

@@ -5,8 +5,10 @@ Time is virtual. Each `World.step` does one thing that a `random.Random` chooses
 """
 
 from collections.abc import Iterable
+from copy import deepcopy
 from dataclasses import dataclass, field
 from random import Random
+from typing import Literal, NamedTuple
 
 from sluice.events.base import JobKey, WorkloadKey
 from sluice.events.ids import uid
@@ -14,7 +16,7 @@ from sluice.events.job import JobEvent, JobFinished, JobPodsReady, JobStopped
 from sluice.protocol.dispatch import Claim, DispatchEntry, DispatchPodSet, Heartbeat
 from sluice.sdk.execution import ExecutorSettings, Held, Identity, Machine, Outcome
 from sluice.sdk.execution import actions as act
-from tests.simulation.buckets import Bucket
+from tests.simulation.buckets import Bucket, Kept
 
 SETTINGS = ExecutorSettings(heartbeat_s=1, ttl_s=5, takeover_s=10, check_s=10)
 
@@ -58,6 +60,16 @@ class Process:
     ended: act.Ended | None = None
 
 
+class Store(NamedTuple):
+    """What a server has stored."""
+
+    seq: int
+    log: dict[JobKey, list[act.Told]]
+    dispatch: dict[JobKey, DispatchEntry]
+    claims: dict[str, Kept[Claim]]
+    changes: list[tuple[str, Claim | None]]
+
+
 @dataclass
 class World:
     """*unanswered*: share of questions that nobody answers; half of them were done."""
@@ -91,20 +103,21 @@ class World:
 
     # the server's store
 
-    def back_up(self) -> tuple[int, dict[JobKey, list[act.Told]], dict[JobKey, DispatchEntry]]:
-        """Return the log and what dispatch says, for `restore`."""
-        return self.seq, {job: list(told) for job, told in self.log.items()}, dict(self.dispatch)
+    def back_up(self) -> Store:
+        return deepcopy(Store(self.seq, self.log, self.dispatch, self.claims.values, self.claims.changes))
 
-    def restore(self, backup: tuple[int, dict[JobKey, list[act.Told]], dict[JobKey, DispatchEntry]]) -> None:
-        """Put an older log back, and with it a bucket of claims and ids that only know what it has.
+    def restore(self, backup: Store, claims: Literal["put back", "lost", "kept"] = "lost") -> None:
+        """Put an older log back, and with it the ids that it has; *claims*: what becomes of their bucket.
 
         Dispatch is read anew by whoever follows it, some time later (`tell_all`).
         """
-        self.seq, log, dispatch = backup
-        self.log = {job: list(told) for job, told in log.items()}
-        self.dispatch = dict(dispatch)
-        self.ids = {one.message_id: one.seq for told in log.values() for one in told if one.message_id}
-        self.claims.lose()
+        self.seq, self.log, self.dispatch, values, changes = deepcopy(backup)
+        told = [one for messages in self.log.values() for one in messages]
+        self.ids = {one.message_id: one.seq for one in told if one.message_id}
+        if claims == "put back":
+            self.claims.values, self.claims.changes = values, changes
+        elif claims == "lost":
+            self.claims.lose()
 
     def tell_all(self) -> None:
         """Everybody reads dispatch anew; of what is not there any more they do not hear."""

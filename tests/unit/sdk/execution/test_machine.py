@@ -559,7 +559,7 @@ def test_after_an_older_log_was_put_back_jobs_end_that_are_submitted_then(seed: 
         world.admit(name, born)
         _work(world, random, random.randrange(20))
         world.lose_executor(random.choice("xy-"))
-    world.restore(before)
+    world.restore(before, random.choice(("put back", "lost", "kept")))
     for number, (name, born) in enumerate(waiting.items()):
         world.submit(f"new{number}")
         _work(world, random, random.randrange(20))

@@ -51,6 +51,16 @@ class Tail(Protocol):
         """Tell whether every matching entry up to *end* has been taken."""
         ...
 
+    @property
+    def sure(self) -> bool:
+        """Whether the log is known to be the one that is read: when the connection was lost, not before it
+        was looked at again. Until then an older log may be there."""
+        ...
+
+    async def until_sure(self) -> None:
+        """Wait until `sure`. It never comes where the log is another one, as `take` says."""
+        ...
+
     def take(self) -> list[Entry]:
         """Return what has arrived since the last call, [] if nothing.
 

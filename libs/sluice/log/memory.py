@@ -113,6 +113,13 @@ class MemoryTail:
     def lag(self) -> int:
         return len(self._arrived)
 
+    @property
+    def sure(self) -> bool:
+        return True
+
+    async def until_sure(self) -> None:
+        """Return at once: nobody puts another log into its place."""
+
     def reached(self, end: int) -> bool:
         return not self._arrived and len(self._log.entries) >= end
 

@@ -6,7 +6,7 @@
 import asyncio
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -91,10 +91,17 @@ class CommitWriter:
         """Tell whether an entry behind `head` is the commit in flight, read before it is answered."""
         return self.chain.sent(message_id_of(entry.payload))
 
-    async def write(self, steps: Sequence[Step], written: Callable[[Written], None]) -> None:
+    async def write(
+        self,
+        steps: Sequence[Step],
+        written: Callable[[Written], None],
+        sure: Callable[[], Awaitable[object]] | None = None,
+    ) -> None:
         """Commit *steps*, in as many messages as their size needs; *written* is called after each.
 
-        Returns when all are in the log, however long the server stays away.
+        Returns when all are in the log, however long the server stays away. *sure*: waited for before each
+        attempt; until it returns, the log may be another one than *steps* are of. Their predecessor may stand
+        in both.
 
         Raises:
             StaleSequenceError: another leader wrote; the steps not yet reported as written are void.
@@ -110,15 +117,19 @@ class CommitWriter:
                     self.writer, steps[begin].upto, len(part[0]), limit, _largest(steps[begin])
                 )
             started = time.perf_counter()
-            await self._write_one(part, steps[end - 1].at)
+            await self._write_one(part, steps[end - 1].at, sure)
             written(Written(self.head, steps[begin:end], time.perf_counter() - started))
             begin = end
 
-    async def _write_one(self, part: Sequence[bytes], at: int) -> None:
+    async def _write_one(
+        self, part: Sequence[bytes], at: int, sure: Callable[[], Awaitable[object]] | None
+    ) -> None:
         send = self.chain.begin()
         payload = envelope(self.log.cell.name, self.writer, send.message_id, at, part)
         wait_s = RETRY_FIRST_S
         while True:
+            if sure is not None:
+                await sure()
             try:
                 ack = await self.log.append(
                     self.writer,

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import shutil
 
 import pytest
 
@@ -11,7 +12,9 @@ from sluice.events.scheduler import Admitted
 from sluice.log.errors import StaleSequenceError, UnansweredError
 from sluice.log.nats import consumer
 from sluice.log.nats.consumer import HistoryLostError, LogReplacedError
+from sluice.log.nats.jetstream import JetStreamLog
 from sluice.log.writer import CommitWriter
+from tests.support.tcp_proxy import TcpProxy
 from tests.support.waiting import PATIENCE_S, eventually
 
 W = WorkloadKey("w")
@@ -108,6 +111,41 @@ async def test_position_beyond_the_end_is_an_error(open_log):
     assert isinstance(follower.error, LogReplacedError)
     assert (follower.error.position, follower.error.last) == (9, 1)
     await follower.tail.close()
+
+
+@pytest.mark.parametrize("put_back", [False, True])
+async def test_after_a_restart_the_log_is_looked_at_before_it_is_taken_for_the_same(
+    nats_server, open_log, tmp_path, put_back
+):
+    """One that was put back and has grown again is never taken for it."""
+    log = await open_log()
+    await log.append("job.a.b", b"one")
+    store = nats_server.directory / "jetstream"
+    await asyncio.to_thread(nats_server.stop)
+    shutil.copytree(store, tmp_path / "backup")
+    await asyncio.to_thread(nats_server.start)
+    here, _, port = nats_server.url.rpartition(":")
+    async with TcpProxy(lambda: int(port)) as proxy:
+        through = await JetStreamLog(f"{here}:{proxy.port}").open()
+        follower = Follower(through)
+        await log.append("job.a.b", b"two")
+        await eventually(lambda: follower.seqs == [1, 2])
+        assert follower.tail.sure
+        proxy.cut()
+        await eventually(lambda: not follower.tail.sure)
+        await asyncio.to_thread(nats_server.stop)
+        if put_back:
+            shutil.rmtree(store)
+            shutil.copytree(tmp_path / "backup", store)
+        await asyncio.to_thread(nats_server.start)
+        await log.append("job.a.b", b"another")
+        await log.append("job.a.b", b"and one more")
+        proxy.heal()
+        await eventually(lambda: follower.error or follower.tail.sure)
+        assert follower.tail.sure is not put_back
+        assert isinstance(follower.error, LogReplacedError) is put_back
+        await follower.tail.close()
+        await through.close()
 
 
 def test_lost_history_is_an_error():

@@ -1,5 +1,7 @@
 """The chain of commits: splitting, refusal, and settling what was not answered."""
 
+import asyncio
+
 import pytest
 
 from sluice.events.codec import decode_commit, message_id_of
@@ -8,6 +10,7 @@ from sluice.events.scheduler import Admitted
 from sluice.log.errors import LogUnavailableError, StaleSequenceError, StepTooLargeError, UnansweredError
 from sluice.log.memory import MemoryLog
 from sluice.log.writer import ENVELOPE_ROOM, CommitWriter, split
+from tests.support.waiting import eventually
 
 
 def steps(*sizes):
@@ -106,6 +109,26 @@ async def test_unanswered_commit_is_settled(fault):
 
     assert await committed(log) == [*steps(1), *steps(2), *steps(3)]
     assert [w.seq for w in seen] == [2, 3]
+
+
+async def test_nothing_is_sent_again_before_the_log_is_known_to_be_the_same():
+    """It may have been replaced while nobody answered, and the predecessor may stand in both."""
+    log, looked = FaultyLog("question lost"), asyncio.Event()
+    looked.set()
+
+    async def away(suffix, payload, **expected):
+        looked.clear()
+        return await original(suffix, payload, **expected)
+
+    original, log.append = log.append, away
+    writing = asyncio.create_task(CommitWriter(log, "scheduler").write(steps(1), lambda _: None, looked.wait))
+    await eventually(lambda: not log.faults)
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert not log.entries
+    looked.set()
+    await writing
+    assert await committed(log) == steps(1)
 
 
 async def test_unanswered_commit_of_a_replaced_leader_is_void():

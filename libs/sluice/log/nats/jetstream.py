@@ -202,6 +202,7 @@ class JetStreamTail:
         self._sid = b""
         self._outstanding = 0
         self._live = False
+        self._sure = asyncio.Event()
         self._pull_subject = self._pull_reply = self._consumer = ""
         self._pulls = itertools.count(1)
         self._heard = 0.0
@@ -234,6 +235,14 @@ class JetStreamTail:
             return False
         return self.position >= end or (self._live and self._deliveries.reached(end))
 
+    @property
+    def sure(self) -> bool:
+        return self._sure.is_set()
+
+    async def until_sure(self) -> None:
+        """Wait until the stream has been looked at since the connection was made."""
+        await self._sure.wait()
+
     def take(self) -> list[Entry]:
         if self._error is not None:
             raise self._error
@@ -259,6 +268,7 @@ class JetStreamTail:
     def _begin(self, connection: Connection) -> None:
         """Make a new consumer behind the position."""
         self._live, self._sid = False, b""
+        self._sure.clear()
         self._heard = self._loop.time()
         if self._setup is not None:
             self._setup.cancel()
@@ -267,6 +277,7 @@ class JetStreamTail:
 
     def _disconnected(self) -> None:
         self._live, self._sid = False, b""
+        self._sure.clear()
 
     async def _subscribe(self, connection: Connection) -> None:
         wait_s, answer_s = 0.05, consumer.SETUP_FIRST_S
@@ -296,6 +307,7 @@ class JetStreamTail:
         else:
             self._check_same(info)
             await self._check_place(connection, answer_s)
+        self._sure.set()
         if self._consumer:
             connection.publish(api.end_subject(self.stream, self._consumer), b"")
         name = _new_name()

@@ -369,10 +369,12 @@ class Runner[S]:
             self._commit_task = asyncio.create_task(self._commit_all(), name=f"{self.decider.writer}-commit")
 
     async def _commit_all(self) -> None:
+        assert self.tail is not None
+        sure = self.tail.until_sure
         try:
             while steps := self.replica.take():
                 with self._spans.committing(len(steps)) as span:
-                    await self.writer.write(steps, self._on_written)
+                    await self.writer.write(steps, self._on_written, sure)
                     span.set_attribute("sluice.seq", self.writer.head)
         except Exception as error:
             self._failure = error

@@ -104,7 +104,7 @@ class Shell[S]:
         self.log = JetStreamLog(config.nats_url, config.cell, name=name, replicas=config.replicas)
         self.lease = KvLease(self.log, lease or name, config.instance, config.lease_ttl_s)
         self.responder = Responder(config.nats_url, f"{name}-{config.instance}")
-        self.publishers = [Publisher(each, self.log, self.lease.confirm) for each in projections]
+        self.publishers = [Publisher(each, self.log, self._confirm) for each in projections]
         self.clock = BoundedClock()
         self.runner: Runner[S] = Runner(
             decider,
@@ -121,6 +121,11 @@ class Shell[S]:
                 mark_inputs=config.mark_inputs,
             ),
         )
+
+    async def _confirm(self) -> bool:
+        """Tell whether this replica leads, in the log that it has read: another may have been put back."""
+        tail = self.runner.tail
+        return tail is not None and tail.sure and await self.lease.confirm() and tail.sure
 
     async def serve(self, setup: "Setup | None" = None) -> None:
         """Run until `stop`, or until the log cannot be followed any more (raises `EventLogError`)."""

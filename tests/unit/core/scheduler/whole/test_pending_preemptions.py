@@ -664,7 +664,7 @@ def test_a_slice_that_takes_the_place_of_a_victim_is_to_go_instead() -> None:
 
 
 def test_what_is_withheld_beside_a_promise_goes_to_whom_it_kept_out() -> None:
-    """The head of `own` could have what it lacks when the victim of a promise has gone, and takes nothing back.
+    """The head of `own` could have what it lacks when a promise comes true. It takes nothing back.
 
     What is free, within its nominal quota, is withheld for it in each cycle of which it is a part: of one.
     """

@@ -6,7 +6,7 @@ from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
 
-APART = ("bench", "fault")
+APART = ("bench", "fault", "pictures")
 """Folders of programs that make load over time; no tests of the suite."""
 
 PACED = {

@@ -47,7 +47,7 @@ class SliceAggregator:
     reads: ClassVar[frozenset[str]] = frozenset(
         {"job.>", "presence.agent.*", "config", "scheduler", "checks", "variants"}
     )
-    state_version: ClassVar[int] = 15
+    state_version: ClassVar[int] = 16
 
     initial = staticmethod(State)
 

@@ -101,7 +101,7 @@ class Job:
     stop: Stop = Stop.EVICTED
     attempt: int = 0
     since: int = 0
-    """The newest message when its attempt was decided, 0 where a snapshot of before did not say."""
+    """The newest message when its attempt was decided."""
     executor: str = ""
     pods_ready: bool = False
     heard: list[str] = field(default_factory=list)

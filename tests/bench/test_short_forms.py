@@ -121,8 +121,7 @@ SHORT: dict[str, Callable[[], Figures]] = {
     "resize": lambda: resize.run(5),
     "restart": lambda: restart.run(EVENTS),
     "take_over": lambda: take_over.run(1),
-    "telemetry": lambda: telemetry.run(TINY, 1, 60),
-    "telemetry_parts": lambda: telemetry.run(TINY, 1, 60, ("off", "metrics", "scrapes")),
+    "telemetry": lambda: telemetry.run(TINY, 1, 60, ("off", "on", "metrics", "scrapes")),
     "variants": lambda: variants.run(ROOMY, 60),
     "verify_rate": lambda: verify_rate.run(EVENTS),
 }

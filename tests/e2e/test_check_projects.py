@@ -64,7 +64,7 @@ def test_a_new_check_holds_and_releases(
         installed(project, Path(cache.mkdir("javascript")))
 
     run("apply", "-f", str(project / "manifests.yaml")).ok()
-    assert "False" in run("check", "list").ok().out
+    wait_until(lambda: _listed(run, name)["active"] == "False")
     controller = start(project)
     wait_until(lambda: _listed(run, name)["active"] == "True")
     assert _listed(run, name)["queues"] == [name]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
-from opentelemetry.trace import NonRecordingSpan, SpanContext, use_span
+from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, use_span
 
 from sluice.sdk import Client
 from sluice.telemetry.meters import COUNTERS, GAUGES
@@ -60,8 +60,12 @@ def test_work_is_linked_from_the_submitter_on(tmp_path: Path) -> None:
             system.start(service, exporting(found))
         queues = str(examples / "kueue" / "single-cluster-queue.yaml")
         wait_until(lambda: sluice("--server", system.url, "apply", "-f", queues).code == 0)
+        recorded = SpanContext(by_sdk, 1, is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED))
         with (
-            use_span(NonRecordingSpan(SpanContext(by_sdk, 1, is_remote=False))),
+            use_span(NonRecordingSpan(recorded)),
+                    SpanContext(by_sdk, 1, is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED))
+                )
+            ),
             Client(system.url) as client,
         ):
             client.submit(spoken)

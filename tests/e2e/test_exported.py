@@ -63,9 +63,6 @@ def test_work_is_linked_from_the_submitter_on(tmp_path: Path) -> None:
         recorded = SpanContext(by_sdk, 1, is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED))
         with (
             use_span(NonRecordingSpan(recorded)),
-                    SpanContext(by_sdk, 1, is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED))
-                )
-            ),
             Client(system.url) as client,
         ):
             client.submit(spoken)

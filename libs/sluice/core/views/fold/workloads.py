@@ -319,7 +319,8 @@ def _take_place(state: State, old: WorkloadView, at: Micros) -> None:
         new.past_execution_us, new.requeue_count = old.past_execution_us, old.requeue_count
         if (old.requeue_at or 0) >= (new.requeue_at or 0):
             new.requeue_at = old.requeue_at
-            new.last_evicted_at, new.last_evicted_reason = old.last_evicted_at, old.last_evicted_reason
+            if old.held_for:  # else it was back in its queue already, and the slice that follows comes to it
+                new.last_evicted_at, new.last_evicted_reason = old.last_evicted_at, old.last_evicted_reason
             kept = ("Evicted", "Requeued", "DeactivationTarget")
             new.conditions = {**new.conditions, **{k: old.conditions[k] for k in kept if k in old.conditions}}
         if not old.active:

@@ -129,30 +129,29 @@ class ProcessWatch:
             self._look()
 
     def _look(self) -> None:
-        begin = micros()
         pids = {int(name) for name in os.listdir("/proc") if name.isdigit()}
-        alive: set[tuple[str, ...]] = set()
+        alive: dict[tuple[str, ...], Micros] = {}
         for pid in pids:
             looks = self._young.get(pid, 0)
             if looks < 4:
                 self._young[pid] = looks + 1
                 self._pods[pid] = self._pod(pid)
+            # A look takes long on a busy machine. What runs now did so when its environment had been read.
+            at = micros()
             if (pod := self._pods[pid]) and _runs(pid):
-                alive.add(pod)
-        end = micros()
+                alive[pod] = at
         for gone in self._young.keys() - pids:
             del self._young[gone], self._pods[gone]
-        for pod in alive:
+        for pod, at in alive.items():
             run = self._open.get(pod)
             if run is None:
                 workload, attempt, executor, pod_set, flavor, _ = pod
-                # By its end it was seen to run, not by its beginning.
                 self._open[pod] = Run(
-                    WorkloadKey(workload), int(attempt), executor, {pod_set: (flavor, 1)}, end, end
+                    WorkloadKey(workload), int(attempt), executor, {pod_set: (flavor, 1)}, at, at
                 )
             else:
-                run.end = max(run.end, begin)
-        for pod in self._open.keys() - alive:
+                run.end = max(run.end, at)
+        for pod in self._open.keys() - alive.keys():
             self._runs.append(self._open.pop(pod))
 
     def _pod(self, pid: int) -> tuple[str, ...]:

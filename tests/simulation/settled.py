@@ -9,7 +9,7 @@ from sluice.core.slices.limits import correction
 from sluice.events.base import WorkloadKey
 from sluice.log.fold import Fold
 from tests.support.log_check import wrong_with
-from tests.support.shown_usage import wrong_places
+from tests.support.shown_usage import wrong_places, wrong_reasons
 
 from .cell import Cell
 from .log import steps_of
@@ -89,10 +89,10 @@ def _activity(cell: Cell, queries: Queries) -> None:
 
 
 def _places(cell: Cell, queries: Queries) -> None:
-    """Those that wait are shown in the order in which the scheduler has them."""
+    """Those that wait are shown in the order in which the scheduler has them, each with its own reason."""
     scheduler = cell.services["scheduler"].holder
     assert scheduler is not None
-    for text in wrong_places(queries.world.view, scheduler.state):
+    for text in [*wrong_places(queries.world.view, scheduler.state), *wrong_reasons(queries.world.view)]:
         cell.watchman.fail("view", text)
 
 

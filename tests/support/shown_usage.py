@@ -3,6 +3,7 @@
 from sluice.core.scheduler.state import SchedulerState
 from sluice.core.views import View, positions
 from sluice.core.views.holding import promised
+from sluice.core.views.present.pending import reasons_of, why_pending
 from sluice.core.views.present.preemptions import to_make_way_for
 from sluice.core.workload.charges import add
 from sluice.core.world.pending_preemptions import PENDING
@@ -46,4 +47,16 @@ def wrong_places(view: View, state: SchedulerState) -> list[str]:
         # A place is a job's: its variants have it together (CA6).
         if [places[key] for key in shown if key in known] != [places[key] for key in queued]:
             found.append(f"{name} is shown as {shown}, and queued as {queued}")
+    return found
+
+
+def wrong_reasons(view: View) -> list[str]:
+    """Return where what is said of many at once is not what is said of each of those that wait."""
+    found = []
+    for local in view.local_queues.values():
+        waiting = [view.workloads[key] for key in local.pending]
+        at_once = list(reasons_of(view, waiting))
+        alone = [why_pending(view, workload)[0] for workload in waiting]
+        if at_once != alone:
+            found.append(f"{local.key}: {at_once} of all, {alone} of each")
     return found

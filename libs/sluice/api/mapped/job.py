@@ -26,26 +26,17 @@ class OwnJob(MappedJob, frozen=True):
     mapping: Mapping = Mapping()
 
 
+_WRITTEN = MappedJob.__struct_fields__
+"""What a manifest says, in the structs' order; a team's mapping comes behind."""
+
+
 def own_job(job: MappedJob, mapping: Mapping) -> OwnJob:
     """Return the job with the mapping that it goes by."""
-    return OwnJob(
-        api_version=job.api_version,
-        kind=job.kind,
-        metadata=job.metadata,
-        spec=job.spec,
-        status=job.status,
-        mapping=mapping,
-    )
+    return OwnJob(*(getattr(job, field) for field in _WRITTEN), mapping)
 
 
 def as_submitted(manifest: Manifest) -> Manifest:
     """Return what is encoded of a manifest: of a team's kind, all but the mapping."""
     if not isinstance(manifest, OwnJob):
         return manifest
-    return MappedJob(
-        api_version=manifest.api_version,
-        kind=manifest.kind,
-        metadata=manifest.metadata,
-        spec=manifest.spec,
-        status=manifest.status,
-    )
+    return MappedJob(*(getattr(manifest, field) for field in _WRITTEN))

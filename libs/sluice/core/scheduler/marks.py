@@ -83,10 +83,11 @@ class Edit:
     """Those of its workloads that were refused a preemption may ask again."""
 
 
-def stands(workload: Workload) -> tuple[bool, bool, bool, bool, bool]:
+def stands(workload: Workload) -> tuple[bool, bool, bool, bool, bool, bool]:
     """Return what siblings depend on: see `variants.standing`, `backs_off` and `yields`."""
     return (
         workload.assignment is not None,
+        workload.assignment is not None and workload.active,
         workload.admitted_at is not None,
         workload.evicted_at is not None,
         workload.held_for == PODS_READY_TIMEOUT and workload.active,

@@ -47,7 +47,7 @@ class SliceAggregator:
     reads: ClassVar[frozenset[str]] = frozenset(
         {"job.>", "presence.agent.*", "config", "scheduler", "checks", "variants"}
     )
-    state_version: ClassVar[int] = 16
+    state_version: ClassVar[int] = 17
 
     initial = staticmethod(State)
 

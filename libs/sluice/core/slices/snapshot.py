@@ -44,22 +44,16 @@ class Snapshot(msgspec.Struct, frozen=True, array_like=True):
     backlog: list[Kept]
     presence: list[Kept]
     todo: list[JobKey]
+    job_kinds: dict[str, JobKindSpec]
 
 
-class _WithKinds(Snapshot, frozen=True, array_like=True):
-    """One of a cell in which teams have described kinds; the bytes of all others are as they ever were."""
-
-    job_kinds: dict[str, JobKindSpec] = {}
-
-
-_DECODER = msgspec.msgpack.Decoder(_WithKinds)
-_FIELDS = Snapshot.__struct_fields__
+_DECODER = msgspec.msgpack.Decoder(Snapshot)
 
 
 def dump(state: State) -> bytes:
     """Return the whole state. Orders are those of the fold, which are part of it."""
     read_all_manifests(state)
-    found = _WithKinds(
+    found = Snapshot(
         jobs=list(state.jobs.values()),
         finished=list(state.finished.values()),
         claimed=[(executor, list(jobs.items())) for executor, jobs in state.claimed.items()],
@@ -86,8 +80,6 @@ def dump(state: State) -> bytes:
         todo=list(state.todo),
         job_kinds=dict(sorted(state.job_kinds.items())),
     )
-    if not found.job_kinds:
-        return msgspec.msgpack.encode(Snapshot(**{name: getattr(found, name) for name in _FIELDS}))
     return msgspec.msgpack.encode(found)
 
 

@@ -31,7 +31,12 @@ def constraints_in(message: str) -> tuple[str, ...]:
 
 
 def grows_elsewhere(runs_in: str, local_queue: str, leads_to: str) -> str:
-    """Return why a growth is not queued whose job has quota of another ClusterQueue."""
+    """Return why a growth is not queued whose job has quota of another ClusterQueue, '' if it is of this one.
+
+    *runs_in*: '' for what replaces no slice that has quota; *leads_to*: '' for a LocalQueue that is not there.
+    """
+    if not runs_in or not leads_to or runs_in == leads_to:
+        return ""
     return (
         f"The job has quota of ClusterQueue {runs_in}, and its LocalQueue {local_queue} leads to {leads_to} "
         "now; a job grows where it runs"

@@ -21,7 +21,7 @@ def _grows_elsewhere(state: SchedulerState, workload: Workload) -> str:
     """Return that a slice's job runs in another cluster queue than its local queue leads to, '' if not."""
     old, name = replaced_slice(state.world, workload), workload.record.queue_name
     local = state.world.local_queues.get(f"{workload.record.namespace}/{name}")
-    if old is None or old.evicted_at is not None or local is None or local.cluster_queue == old.cluster_queue:
+    if old is None or old.evicted_at is not None or local is None:
         return ""
     return grows_elsewhere(old.cluster_queue, name, local.cluster_queue)
 

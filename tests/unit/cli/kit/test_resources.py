@@ -104,6 +104,18 @@ def test_usage_follows_the_manifest():
     assert usage_cells(queue) == [Usage("b", "cpu", 2000, 500, 1500), Usage("a", "memory", 0, 0, 2**30)]
 
 
+def test_what_is_used_of_flavors_that_were_taken_out_stands_at_the_end():
+    """What runs there has it still, without any quota; of what nobody has nothing is said."""
+    groups = [{"flavors": [{"name": "a", "resources": [{"name": "cpu", "nominalQuota": "2"}]}]}]
+    left = [
+        {"name": flavor, "resources": [{"name": "cpu", "total": total, "borrowed": total}]}
+        for flavor, total in (("gone", "3"), ("a", "0"), ("unused", "0"))
+    ]
+    queue = {"spec": {"resourceGroups": groups}, "status": {"flavorsReservation": left}}
+
+    assert usage_cells(queue) == [Usage("a", "cpu", 0, 0, 2000), Usage("gone", "cpu", 3000, 3000, 0)]
+
+
 def test_dig_stops_at_what_is_missing():
     """Absent, null and mistyped parts give the default."""
     assert dig({"a": {"b": 1}}, "a", "b") == 1

@@ -146,11 +146,12 @@ def _grows_elsewhere(view: State, workload: WorkloadView) -> str:
     """Return that a slice's job runs in another cluster queue than its local queue leads to, '' if not."""
     replaces, local = workload.record.replaces, workload.local_queue
     old = view.workloads.get(replaces) if replaces is not None else None
-    if old is None or old.assignment is None or old.evicted or old.cluster_queue is None:
+    stays = old is not None and old.assignment is not None and not old.evicted
+    runs_in = old.cluster_queue if old is not None and stays else None
+    leads_to = local.cluster_queue
+    if runs_in is None or leads_to is None:
         return ""
-    if local.cluster_queue is None or local.cluster_queue is old.cluster_queue:
-        return ""
-    return grows_elsewhere(old.cluster_queue.name, workload.record.queue_name, local.cluster_queue.name)
+    return grows_elsewhere(runs_in.name, workload.record.queue_name, leads_to.name)
 
 
 def _backs_off(view: State, workload: WorkloadView) -> bool:

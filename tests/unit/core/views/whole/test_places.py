@@ -2,7 +2,11 @@
 
 from typing import Any
 
+import pytest
+
 from sluice.core.views import View, positions
+from sluice.core.views.present.pending import why_pending
+from sluice.events.base import WorkloadKey
 from sluice.events.checks import AdmissionCheckStatusChanged
 from tests.support.objects import resource_group
 from tests.support.scheduler_cell import Cell
@@ -64,3 +68,17 @@ def test_who_had_quota_again_since_queues_by_its_creation() -> None:
     assert (cell.workload("a").assignment, cell.workload("a").last_evicted_at) == (None, None)
     assert list(positions(shown(cell), "q")) == ["ns/a", "ns/n"]
     assert not wrong_places(shown(cell), cell.state)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_what_is_said_of_one_is_said_of_its_equals_unless_each_is_looked_at_for_itself(shared: bool) -> None:
+    """Nobody has looked at the one behind the head of a StrictFIFO queue (SC2)."""
+    cell = Cell()
+    cell.queue("q", 1, queueingStrategy="StrictFIFO")
+    cell.settings(featureGates={"SchedulingEquivalenceHashing": shared})
+    for name in "abc":
+        cell.submit(name, "q").settle()
+    view = shown(cell)
+    reasons = [why_pending(view, view.workloads[WorkloadKey(f"ns/{name}")])[0] for name in "bc"]
+    assert reasons == [cell.reason("b")[0], cell.reason("c")[0] or "PendingEvaluation"]
+    assert reasons == ["WaitingForQuota", "WaitingForQuota" if shared else "PendingEvaluation"]

@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 import yaml
 
+from sluice.api.labels import ELASTIC_JOB
 from sluice.core.views import notices
 from sluice.events.base import JobKey
 from sluice.events.codec import rfc3339
 from sluice.events.scheduler import QuotaReserved
+from sluice.events.slices import Rejected
 from sluice.replay.explain.executors import Executors
 from sluice.replay.explain.why import Others, explain
 from sluice.replay.explain.why_text import plain_words
@@ -245,13 +247,23 @@ def simulate(
     capsys: pytest.CaptureFixture[str],
 ) -> str:
     """What `sluice simulate` says; the manifest comes from standard input."""
+    code, out, err = _simulated(world, manifest, folder, monkeypatch, capsys)
+    assert (code, err) == (0, "")
+    return out
+
+
+def _simulated(
+    world: FamilyWorld,
+    manifest: Any,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> tuple[int, str, str]:
     path = folder / "log.jsonl"
     with path.open("wb") as file:
         json_lines.write(world.log, file)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(yaml.safe_dump(manifest).encode())))
-    code, out, err = run(["simulate", "-f", "-", "-l", str(path)], capsys)
-    assert (code, err) == (0, "")
-    return out
+    return run(["simulate", "-f", "-", "-l", str(path)], capsys)
 
 
 def test_behind_the_head_of_a_strict_queue_a_simulated_job_is_told_so(
@@ -303,3 +315,21 @@ def test_a_simulated_job_without_requests_gets_its_pods_and_no_flavor(
     bare = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c"}]}}
     out = simulate(cell(cluster_queue({"od": 2}, {})), job("a", template=bare), tmp_path, monkeypatch, capsys)
     assert out.splitlines()[0].endswith("be admitted in main: 1 of main, without requests")
+
+
+def test_an_elastic_job_is_refused_in_a_racing_queue_as_it_would_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the field that is in the way, and the exit code of what is refused (decision 0013)."""
+    elastic = job("grows")
+    elastic["metadata"]["annotations"] = {ELASTIC_JOB: "true"}
+    plain = simulate(cell(cluster_queue({"od": 2}, {})), elastic, tmp_path, monkeypatch, capsys)
+    assert "would be admitted" in plain
+    world = cell(cluster_queue({"od": 2}))
+    refused = world.message("grows", "JobSubmitted", elastic).settle()
+    (said,) = (event for event in refused if isinstance(event, Rejected))
+    code, out, err = _simulated(world, elastic, tmp_path, monkeypatch, capsys)
+    assert code == 2
+    assert not out
+    assert said.errors
+    assert all(error.detail in err and error.field in err for error in said.errors)

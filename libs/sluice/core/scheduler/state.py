@@ -147,7 +147,7 @@ def class_key(world: World, workload: Workload) -> tuple[object, ...]:
 def _runs_on(world: World, workload: Workload) -> tuple[tuple[object, ...], ...]:
     """Return where the job of a variant runs, if the variant could take it there once more (CA10)."""
     running = running_sibling(world, workload) if workload.record.parent is not None else None
-    return stays_at(workload.record.allowed_flavors, running.assignment or ()) if running is not None else ()
+    return stays_at(workload.record, running.assignment or ()) if running is not None else ()
 
 
 def _gates(workload: Workload) -> tuple[str, ...]:

@@ -40,7 +40,7 @@ def _runs_on(view: State, variant: WorkloadView) -> str:
     other = _admitted_sibling(view, variant)
     if other is None or other.evicted:
         return ""
-    place = stays_at(variant.record.allowed_flavors, other.assignment or ())
+    place = stays_at(variant.record, other.assignment or ())
     return f"/on {place}" if place else ""
 
 

@@ -33,7 +33,7 @@ def constraints_in(message: str) -> tuple[str, ...]:
 def grows_elsewhere(runs_in: str, local_queue: str, leads_to: str) -> str:
     """Return why a growth is not queued whose job has quota of another ClusterQueue, '' if it is of this one.
 
-    *runs_in*: '' for what replaces no slice that has quota; *leads_to*: '' for a LocalQueue that is not there.
+    *runs_in*: '' for what replaces no slice that has quota; *leads_to*: '' for a LocalQueue that is gone.
     """
     if not runs_in or not leads_to or runs_in == leads_to:
         return ""

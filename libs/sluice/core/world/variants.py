@@ -232,21 +232,32 @@ def running_sibling(world: World, workload: Workload) -> Workload | None:
 
 
 def moves_nowhere(running: Workload, assignment: Sequence[PodSetAssignment]) -> bool:
-    """Would a migration leave the job on the flavors on which it runs, with no more pods (CA10)?"""
+    """Would a migration leave the job on flavors on which it runs, with no more pods (CA10)?
+
+    What it does not ask for any more is nothing to move for, either.
+    """
     has = {pods.name: pods for pods in running.assignment or ()}
     return all(
-        pods.name in has and pods.flavors == has[pods.name].flavors and pods.count <= has[pods.name].count
+        pods.name in has
+        and pods.flavors.items() <= has[pods.name].flavors.items()
+        and pods.count <= has[pods.name].count
         for pods in assignment
     )
 
 
-def stays_at(allowed: Sequence[str], running: Sequence[PodSetAssignment]) -> tuple[tuple[object, ...], ...]:
-    """Return where the job of a variant runs, pods and flavors, if that is a place that the variant may have.
+def stays_at(record: WorkloadRecord, running: Sequence[PodSetAssignment]) -> tuple[tuple[object, ...], ...]:
+    """Return where the job of a variant runs, pods and flavors, if the variant may have that or a part of it.
 
     Variants of which it is not the same are looked at apart: to move there once more is no move (CA10).
-    *allowed* flavors: () for any. () if the variant cannot come to have this place.
+    () if the variant cannot come to have this place: it asks for something that has a flavor there which the
+    variant may not use.
     """
-    if allowed and not all(flavor in allowed for pods in running for flavor in pods.flavors.values()):
+    allowed, asks = record.allowed_flavors, {pods.name: pods.requests for pods in record.pod_sets}
+    if allowed and any(
+        flavor not in allowed and resource in asks.get(pods.name, ())
+        for pods in running
+        for resource, flavor in pods.flavors.items()
+    ):
         return ()
     return tuple((pods.name, pods.count, tuple(sorted(pods.flavors.items()))) for pods in running)
 

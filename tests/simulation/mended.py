@@ -68,6 +68,31 @@ ELSEWHERE: tuple[tuple[str, str, str], ...] = (
         "tests/unit/core/scheduler/whole/test_pending_preemptions.py",
     ),
     (
+        "NEW-growth-kept",
+        "a job is stopped for what is kept for its growth: no seed that is known comes to it",
+        "tests/unit/core/scheduler/whole/test_workload_slices.py",
+    ),
+    (
+        "BUDGET-crossed",
+        "pods that were scaled away before their reservation was told: a crossing that seeds seldom come to",
+        "tests/unit/core/budgets/test_consumption.py",
+    ),
+    (
+        "NEW-own-turn",
+        "what victims give up while another variant's turn goes on: seeds seldom come to it",
+        "tests/unit/core/variants/whole/test_preferred_first.py",
+    ),
+    (
+        "NEW-inactive-keeps",
+        "what is kept in a queue that admits nobody: seeds seldom come to it",
+        "tests/unit/core/scheduler/whole/test_waiting.py",
+    ),
+    (
+        "NEW-after-all",
+        "who preempts after its turn: seeds seldom come to it",
+        "tests/unit/core/variants/whole/test_preferred_first.py",
+    ),
+    (
         "B8",
         "errors, and what variants look like: texts of one manifest",
         "tests/unit/core/variants/whole/test_families.py",

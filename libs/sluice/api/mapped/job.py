@@ -26,17 +26,18 @@ class OwnJob(MappedJob, frozen=True):
     mapping: Mapping = Mapping()
 
 
-_WRITTEN = MappedJob.__struct_fields__
-"""What a manifest says, in the structs' order; a team's mapping comes behind."""
+def _written(job: MappedJob) -> dict[str, Any]:
+    """Return what the manifest says, without a team's mapping."""
+    return {field: getattr(job, field) for field in MappedJob.__struct_fields__}
 
 
 def own_job(job: MappedJob, mapping: Mapping) -> OwnJob:
     """Return the job with the mapping that it goes by."""
-    return OwnJob(*(getattr(job, field) for field in _WRITTEN), mapping)
+    return OwnJob(**_written(job), mapping=mapping)
 
 
 def as_submitted(manifest: Manifest) -> Manifest:
     """Return what is encoded of a manifest: of a team's kind, all but the mapping."""
     if not isinstance(manifest, OwnJob):
         return manifest
-    return MappedJob(*(getattr(manifest, field) for field in _WRITTEN))
+    return MappedJob(**_written(manifest))

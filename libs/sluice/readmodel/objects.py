@@ -33,7 +33,7 @@ from sluice.core.workload.charges import counts, size_text
 from sluice.core.world.pending_preemptions import AFTER_CHECK
 from sluice.events.base import JobKey, Micros, WorkloadKey
 from sluice.log.cell import Presence
-from sluice.protocol.heartbeats import none_runs
+from sluice.protocol.executor_kinds import none_runs
 from sluice.protocol.query import Object
 
 from .jobs import Submitted, offered_uid

@@ -1,3 +1,3 @@
 """The decider that lets variants of a job race: the variant-controller's."""
 
-__all__ = ["decide", "decider", "gates", "state"]
+__all__ = ["activity", "decide", "decider", "gates", "state"]

@@ -23,7 +23,8 @@ from sluice.log.errors import EventLogError, NoStreamError
 from sluice.log.nats import jetstream_api as api
 from sluice.log.nats.streams import ensure_bucket
 from sluice.protocol.dispatch import key_text, key_token
-from sluice.protocol.heartbeats import heartbeat_of, kinds_of
+from sluice.protocol.executor_kinds import kinds_of
+from sluice.protocol.heartbeats import heartbeat_of
 from sluice.protocol.subjects import presence_suffix, token
 
 from .leader_task import LeaderTask

@@ -20,7 +20,7 @@ from sluice.events.base import Event, JobKey, Micros, WorkloadKey
 from sluice.events.codec import CloudEvent, CommitDecodeError, decode_commit, decode_message
 from sluice.events.ids import seq_of
 from sluice.log.contract import Entry
-from sluice.protocol.heartbeats import kinds_of, none_runs
+from sluice.protocol.executor_kinds import kinds_of, none_runs
 from sluice.protocol.subjects import presence_suffix, untoken
 from sluice.replay.source.source import Source
 

@@ -14,7 +14,7 @@ from sluice.api.kueue import ConcurrentAdmissionPolicy
 from sluice.core.decision_loop import MOST_STEPS
 from sluice.core.scheduler.decider import Scheduler
 from sluice.core.scheduler.state import SchedulerState
-from sluice.core.variants.decide import desired
+from sluice.core.variants.activity import desired
 from sluice.core.variants.decider import VariantController
 from sluice.core.variants.state import State as VariantState
 from sluice.core.variants.state import Variant

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from sluice.core.timing import MICROS_PER_S
-from sluice.core.variants.decide import delete_due, why_inactive
+from sluice.core.variants.activity import delete_due, why_inactive
 from sluice.core.variants.gates import keeps_its_turn
 from sluice.core.variants.state import Family, State, Variant
 from sluice.core.world.variant_policy import VariantPolicy

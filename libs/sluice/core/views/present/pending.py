@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from sluice.api import kueue
-from sluice.core.variants.decide import why_inactive
+from sluice.core.variants.activity import why_inactive
 from sluice.core.variants.state import Family, Variant
 from sluice.core.views.equivalence import class_key, why_barred, yields
 from sluice.core.views.records import ClusterQueueView, PendingReason, WorkloadView

@@ -19,7 +19,7 @@ from sluice.core.workload.pending_reasons import (
 )
 from sluice.core.world.activity import may_be_so_still
 from sluice.core.world.model import ClusterQueue
-from sluice.core.world.variants import no_allowed_flavor
+from sluice.core.world.variants import SAME_FLAVORS, no_allowed_flavor
 from sluice.core.world.workload import Workload
 from sluice.events.base import WorkloadKey
 
@@ -125,6 +125,23 @@ def _strict_head(queue: PendingQueue, workload: Workload) -> WorkloadKey | None:
     return head.key if head.rank < workload.rank else None
 
 
+def _of_fit(
+    state: SchedulerState, entry: Entry, report: Report, kept: Sequence[Preemptor], it: str
+) -> tuple[str, str]:
+    """Return (reason, message) of a workload for which there is room, were nothing but quota in its way."""
+    workload = entry.workload
+    if entry.moves_nowhere(state.world):
+        return WAITING_FOR_QUOTA, f"{SAME_FLAVORS}."
+    said_reason, _ = recorded(state, workload)
+    if said_reason == WAITING_FOR_QUOTA and (
+        whom := _for_whom(state, workload, kept, entry.proposal.needed())
+    ):
+        # The tree is charged for who is in it: what is kept for those who come is not.
+        return said_reason, f"{it} would fit by itself, but what it needs is {whom}."
+    ahead = f"; {report.ahead[0]} comes before it" if report.ahead else ""
+    return PENDING_EVALUATION, f"{it} would fit by itself, and has not had its turn{ahead}."
+
+
 def look(state: SchedulerState, workload: Workload, cq: ClusterQueue, report: Report) -> str:
     """Look at it as its turn in a cycle would: the blocking rule as things are.
 
@@ -165,17 +182,8 @@ def look(state: SchedulerState, workload: Workload, cq: ClusterQueue, report: Re
     elif found is not None and found.mode is Mode.FIT and (ready := list(pods_ready(state))):
         reason = WAITING_FOR_PODS_READY
         message = f"{it} would fit by itself, and waits for {ready[0][1]}."
-    elif (
-        found is not None
-        and found.mode is Mode.FIT
-        and said_reason == WAITING_FOR_QUOTA
-        and (whom := _for_whom(state, workload, kept, entry.proposal.needed()))
-    ):
-        # The tree is charged for who is in it: what is kept for those who come is not.
-        reason, message = said_reason, f"{it} would fit by itself, but what it needs is {whom}."
     elif found is not None and found.mode is Mode.FIT:
-        ahead = f"; {report.ahead[0]} comes before it" if report.ahead else ""
-        reason, message = PENDING_EVALUATION, f"{it} would fit by itself, and has not had its turn{ahead}."
+        reason, message = _of_fit(state, entry, report, kept, it)
     else:
         message = (found.message if found is not None else entry.message) or said_message
         message = f"{it} by itself: {message}" if report.rule and message else message

@@ -20,7 +20,7 @@ from sluice.core.workload.charges import given_back
 from sluice.core.world.activity import blocks_admission
 from sluice.core.world.model import ClusterQueue, World
 from sluice.core.world.preemption_rules import may_issue
-from sluice.core.world.variants import Standing, running_sibling, standing, yields
+from sluice.core.world.variants import Standing, running_sibling, standing, stays_at, yields
 from sluice.core.world.workload import Workload
 from sluice.events.base import PodSet
 
@@ -102,7 +102,24 @@ def _could_have(world: World, cq: ClusterQueue, workload: Workload) -> list[str]
     running = running_sibling(world, workload) if record.parent is not None else None
     if running is not None and set(found) <= {name for fr in running.usage for name in fr[:1]}:
         return []  # nothing better than where the job runs already (CA10)
+    if running is not None and _rather_stays(world, cq, workload, running, taken):
+        return []
     return list(dict.fromkeys(found))
+
+
+def _rather_stays(
+    world: World, cq: ClusterQueue, workload: Workload, running: Workload, taken: Mapping[FlavorResource, int]
+) -> bool:
+    """May a variant prefer the flavors where its job runs to borrowing others (CA10, whenCanBorrow)?"""
+    fungibility = cq.spec.flavor_fungibility
+    if fungibility is None or fungibility.when_can_borrow != "TryNextFlavor":
+        return False
+    if not stays_at(workload.record, running.assignment or ()):
+        return False
+    return any(
+        cq.node.used(fr) + amount - _of_siblings(world, workload, fr) > cq.node.nominal(fr)
+        for fr, amount in taken.items()
+    )
 
 
 def _for_pod_set(

@@ -7,8 +7,12 @@ import pytest
 from sluice.core.views.present.pending import why_pending
 from sluice.core.world.variants import SAME_FLAVORS
 from sluice.events.scheduler import Evicted
+from sluice.replay.explain.why import explain
+from sluice.replay.lint.idle_quota import idle
+from sluice.replay.source.source import ListSource
+from sluice.replay.source.time_travel import scheduler_at
 from tests.support.family_world import FamilyWorld, cell, cluster_queue, job
-from tests.support.objects import kueue_object
+from tests.support.objects import kueue_object, resource_group
 
 TOP = {"name": "top", "allowedResourceFlavors": ["a", "b"]}
 LOW = {"name": "low", "allowedResourceFlavors": ["b"]}
@@ -113,4 +117,30 @@ def test_more_pods_on_the_same_flavor_are_worth_a_move() -> None:
     assert sum(pods.count for pods in world.dispatch("moving").pod_sets) == 2
     assert stops(world, "moving") == 1
     world.check()
+    world.verify()
+
+
+def test_a_better_variant_that_would_have_to_borrow_elsewhere_stays_where_its_job_runs() -> None:
+    """It could have the first flavor, and the queue rather takes the next than to borrow (whenCanBorrow)."""
+    top, low = ({"name": name, "allowedResourceFlavors": ["a", "b"]} for name in ("top", "low"))
+    world = cell(
+        queue(
+            {"a": 1, "b": 4},
+            {**top, "createDelaySeconds": 4},
+            low,
+            cohortName="all",
+            flavorFungibility={"whenCanBorrow": "TryNextFlavor"},
+        ),
+        kueue_object("Cohort", "all", {"resourceGroups": [resource_group({"a": 6})]}),
+    )
+    running_on_b(world)
+    assert stops(world, "moving") == 0
+    assert says(world, "moving", "top") == SAME_FLAVORS
+    source = ListSource(world.log)
+    state = scheduler_at(source, source.end).state
+    assert not list(idle(state, settled=True))
+    report = explain(state, world.variants("moving")["top"].key, source.end, world.now)
+    assert (report.rule, report.message) == ("WaitingForQuota", f"{SAME_FLAVORS}.")
+    world.report("first", "JobFinished", success=True).settle_all()
+    assert world.flavor_of("moving") == "a"
     world.verify()

@@ -1,4 +1,4 @@
-"""Which controllers of checks are there, as the admission-check service knows it (AC8)."""
+"""Presence of check controllers, as the admission-check service knows it (AC8)."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""What an agent refuses."""
+"""Refusals of an agent."""
 
 
 class PlanError(ValueError):

@@ -1,4 +1,4 @@
-"""What keeps jobs from the agent and from the machine: their environment, their user, their limits.
+"""Isolation of jobs from the agent and from the machine: their environment, their user, their limits.
 
 And what does not: `not_isolated` says so, and the agent's log with it.
 """

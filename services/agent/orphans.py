@@ -1,4 +1,4 @@
-"""What an earlier life of this agent left running, and directories nobody needs any more."""
+"""Orphans of an agent's earlier life: processes that it left running, and directories that nobody needs."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""What a job's manifest asks of this machine: commands, environments, counts. Pure.
+"""Plan of a job's pods on this machine: commands, environments, counts. Pure.
 
 Container images are not used: the first container's command and args run as a process on the host.
 """

@@ -1,4 +1,4 @@
-"""Why a workload is pending: found in a copy of the service, as it takes a while to fold the log for it."""
+"""Explanation of pending workloads in a copy of the service, as it takes a while to fold the log for it."""
 
 from collections.abc import Collection
 from functools import partial

@@ -1,4 +1,4 @@
-"""How budgets stand, over NATS: the active replica answers `sluice.<cell>.query.budgets`."""
+"""Answers on the standing of budgets, over NATS: the active replica has `sluice.<cell>.query.budgets`."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""Who may run as far as budgets go. No input or output here: the log is told, the time is given.
+"""Judgement of budgets on who may run. No input or output here: the log is told, the time is given.
 
 Workloads that wait are judged together, whenever something has happened, so that what one is promised is
 not promised to the next. What is promised is remembered until the workload is admitted; from then on the log

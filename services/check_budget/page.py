@@ -1,4 +1,4 @@
-"""How budgets stand, over HTTP: `/budgets` for people and programs, `/metrics` for Prometheus."""
+"""Pages on the standing of budgets, over HTTP: `/budgets` for people and programs, `/metrics` to scrape."""
 
 from collections.abc import Awaitable, Callable, Iterator
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""What is sent to a webhook and what its answer means. No input or output here."""
+"""Exchange with a webhook: the body that is sent, and the meaning of its answer. No input or output here."""
 
 import hashlib
 import hmac

@@ -1,4 +1,4 @@
-"""How a shipped check starts: its own configuration, then the controller's."""
+"""Start of a shipped check: its own configuration, then the controller's."""
 
 from collections.abc import Callable
 

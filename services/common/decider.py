@@ -1,4 +1,4 @@
-"""How the services around deciders start: their own configuration, then the shell of `sluice.log.runtime`."""
+"""Start of the services around deciders: their own configuration, then the shell of `sluice.log.runtime`."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any

@@ -1,4 +1,4 @@
-"""What follows outside from the dispatcher's commits: orders to links, and what it says in its own cell."""
+"""Consequences of the dispatcher's commits: orders to links, and verdicts in its own cell."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""What a worker's log says about a manager's jobs: a fold that does no input or output.
+"""Fold of a worker's log for a manager's jobs. No input or output.
 
 Jobs of a manager are known in the worker by the end of their names, which is the manager's own.
 """

@@ -1,4 +1,4 @@
-"""How much somebody may still do now: so much a second in the long run, more at once."""
+"""Meter of a party's messages: so much a second in the long run, more at once."""
 
 
 class Meter:

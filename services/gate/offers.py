@@ -1,4 +1,5 @@
-"""What the gate lets parties say of their jobs. No input or output: a message in, what to do with it out."""
+"""Messages of parties about their jobs that the gate lets pass. No input or output: a message in, what to do
+out."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""What parties ask of the api service, narrowed to their namespaces. No input or output."""
+"""Questions of parties to the api service, narrowed to their namespaces. No input or output."""
 
 import msgspec
 

@@ -1,4 +1,4 @@
-"""Which agents are there, as the slice-aggregator knows it."""
+"""Presence of agents, as the slice-aggregator knows it."""
 
 from collections.abc import Iterable
 

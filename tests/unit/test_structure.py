@@ -1,5 +1,6 @@
 """Modules, folders and functions stay small, and no module needs itself."""
 
+import ast
 from collections import Counter
 
 import pytest
@@ -10,6 +11,9 @@ MODULE, FUNCTION, FOLDER = 500, 60, 25
 """Lines of a module and of a function, modules of a folder, at most."""
 
 
+QUESTIONS = {"What", "Who", "How", "Which", "Why", "Where", "When", "Whose", "Whom"}
+
+
 @pytest.fixture(scope="module")
 def code() -> Code:
     return Code()
@@ -18,6 +22,13 @@ def code() -> Code:
 def test_modules_and_functions_are_small(code: Code) -> None:
     assert [name for name in code.files if code.lines(name) > MODULE] == []
     assert [name for name, lines in code.functions() if lines > FUNCTION] == []
+
+
+def test_docstrings_of_modules_name_what_they_hold(code: Code) -> None:
+    """A noun phrase in the field's words, no question: `Order of workloads in their queue`."""
+    firsts = {name: (ast.get_docstring(tree) or "").split(" ")[0] for name, tree in code.trees.items()}
+    assert [name for name, first in firsts.items() if first in QUESTIONS] == []
+    assert [name for name, first in firsts.items() if not first and code.lines(name)] == []
 
 
 def test_folders_are_small(code: Code) -> None:

@@ -1,4 +1,4 @@
-"""Which kinds there are: (apiVersion, kind) -> struct, and how older spellings become today's."""
+"""Scheme of the kinds: (apiVersion, kind) -> struct, and the conversion of older spellings to today's."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

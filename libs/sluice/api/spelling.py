@@ -1,4 +1,4 @@
-"""What is said of a manifest names what its author wrote, though another spelling was judged (G1, CA1).
+"""Field paths as the author of a manifest wrote them, though another spelling was judged (G1, CA1).
 
 Conversion turns older and alternative spellings into the canonical one, which is decoded and validated; the
 errors of that are translated back here, field, value and words.

@@ -1,4 +1,4 @@
-"""Who may ask: nobody's word on loopback only, a token, or what a proxy in front says."""
+"""Access to the console: free on loopback only, by a token, or by the headers of a proxy in front."""
 
 import hmac
 import ipaddress

@@ -1,4 +1,4 @@
-"""What the HTTP API answers, as structs: `proto/console.openapi.json` is made from them."""
+"""Answers of the HTTP API, as structs: `proto/console.openapi.json` is made from them."""
 
 from typing import Any
 

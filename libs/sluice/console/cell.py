@@ -1,4 +1,4 @@
-"""What the console looks into: an exported log, or a running cell. One interface for both."""
+"""Cell that the console looks into: an exported log, or a running one. One interface for both."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Why, simulate, what-if, loops, diff: what a process of its own finds out from the log."""
+"""Heavy questions, for a process of its own: why, simulate, what-if, loops, diff."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""What can be wrong with a request; each says what an HTTP answer says of it."""
+"""Problems with a request; each knows its HTTP answer."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""What is asked of a process of its own, and what is told when it has no answer."""
+"""Questions to a process of its own, and the words for one that has no answer."""
 
 from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple

@@ -1,4 +1,4 @@
-"""What is not shown: values of environments, or all that `sluice log export --redact` leaves out."""
+"""Redaction: values of environments, or all that `sluice log export --redact` leaves out."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator

@@ -1,4 +1,4 @@
-"""How a queue or cohort was over time: its numbers at points of the log, taken as the log is folded."""
+"""Series of a queue or cohort over time: its numbers at points of the log, taken as the log is folded."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""What answers of the HTTP API are made of: amounts, rows of lists, events."""
+"""Parts of the HTTP API's answers: amounts, rows of lists, events."""
 
 from typing import Any
 

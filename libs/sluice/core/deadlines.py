@@ -1,4 +1,4 @@
-"""Who has to be looked at next although nothing happens, and when."""
+"""Deadlines: a heap of keys that are due at a time although no event comes."""
 
 from heapq import heapify, heappop, heappush
 

@@ -1,4 +1,4 @@
-"""How large a step may be: it is written as one message, and the server takes none of more than 8 MiB.
+"""Size of a step: it is written as one message, and the server takes none of more than 8 MiB.
 
 A decider decides for one thing after the other (a job, a family, a workload, a queue). It takes as many of
 them into a step as there is room for; those that are left it finds again when it is asked for the next one:

@@ -1,4 +1,4 @@
-"""What is in the log: events by writer, commits, and how both are read and written (docs/events.md)."""
+"""Events of the log: by writer, commits, and how both are read and written (docs/events.md)."""
 
 __all__ = [
     "base",

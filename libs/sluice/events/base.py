@@ -1,4 +1,4 @@
-"""What every event has, and the small value types that events share."""
+"""Base of every event, and the small value types that events share."""
 
 from collections.abc import Sequence
 from typing import NewType

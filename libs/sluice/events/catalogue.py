@@ -1,4 +1,4 @@
-"""Which events there are, and who writes them: one module per writer, which names it in `WRITER`."""
+"""Catalogue of events and their writers: one module per writer, which names it in `WRITER`."""
 
 from collections.abc import Mapping
 from types import MappingProxyType, ModuleType

@@ -1,4 +1,4 @@
-"""What upstream systems and executors publish: one CloudEvent per message on `job.<namespace>.<name>`.
+"""Messages of upstream systems and executors: one CloudEvent per message on `job.<namespace>.<name>`.
 
 These are inputs, not commits: `type` travels in the CloudEvent, `data` is one of these structs.
 Fields are strict, so that a misspelt one is an error and not silence. Executor events carry the

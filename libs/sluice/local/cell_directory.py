@@ -1,4 +1,4 @@
-"""Where a cell lives on this machine: its directory `.sluice/`, and what a running one says about itself.
+"""Directory of a cell on this machine, `.sluice/`, and what a running one says about itself.
 
 .sluice/up.lock      held by the process that runs the cell, as long as it lives
 .sluice/up.json      what it runs: url, pids, logs

@@ -1,4 +1,4 @@
-"""Which process a pid is, by its start time, and how the processes are ended that are meant.
+"""Identity of processes by pid and start time, and how those that are meant are ended.
 
 Beside `processes`, as psutil takes 50 ms to import.
 """

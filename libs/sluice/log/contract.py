@@ -1,4 +1,4 @@
-"""What a log is, for the runner and for tests: one contract, kept by memory and by JetStream."""
+"""Contract of a log, for the runner and for tests: kept by memory and by JetStream."""
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol

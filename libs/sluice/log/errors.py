@@ -1,4 +1,4 @@
-"""What can go wrong with the log. Fields carry for code what the message says to people."""
+"""Errors of the log. Fields carry for code what the message says to people."""
 
 
 class EventLogError(Exception):

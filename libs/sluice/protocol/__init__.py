@@ -1,3 +1,3 @@
-"""What is on the bus and not in the log: subjects, dispatch, requests of checks, questions to the api."""
+"""Protocol of the bus beside the log: subjects, dispatch, requests of checks, questions to the api."""
 
 __all__ = ["cells", "checks", "dispatch", "executor_kinds", "heartbeats", "query", "subjects", "tracing"]

@@ -1,4 +1,4 @@
-"""Which kinds of jobs executors run, as their heartbeats say."""
+"""Kinds of jobs that executors run, as their heartbeats say."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""What tells that an agent or a controller is there: an entry of the bucket `sluice_<cell>_heartbeats`.
+"""Heartbeats of agents and controllers: entries of the bucket `sluice_<cell>_heartbeats`.
 
 Its key is `agent.<name>` or `controller.<name>`, the name as `key_token`; entries expire.
 """

@@ -1,4 +1,4 @@
-"""What the api service is asked and what it answers, over NATS request/reply (JSON).
+"""Questions to the api service and its answers, over NATS request/reply (JSON).
 
 Not events: nothing here is in the log. Requests go to `sluice.<cell>.api.apply|delete` and
 `sluice.<cell>.query.list|watch|history|why|status`; a request that cannot be served is answered with a

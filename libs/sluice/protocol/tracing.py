@@ -1,4 +1,4 @@
-"""Where a message comes from, for traces: `traceparent` and `tracestate`, as W3C and CloudEvents have them.
+"""Trace context of a message: `traceparent` and `tracestate`, as W3C and CloudEvents have them.
 
 Messages from outside carry them as attributes of the event (CloudEvents' extension *distributed tracing*),
 commits as headers of the message, so that what is decided stays free of them. No decider looks at either.

@@ -1,4 +1,4 @@
-"""Which objects changed when: what a watch answers from."""
+"""Changes of objects by sequence: what a watch answers from."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator

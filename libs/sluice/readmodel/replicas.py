@@ -1,4 +1,4 @@
-"""What the replicas of a cell's services say of themselves, as the NATS services API passes it on."""
+"""Replicas of a cell's services, by their own account, as the NATS services API passes it on."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -1,4 +1,4 @@
-"""What those see who may see some namespaces only: `within` of a request, which the gate writes for teams."""
+"""Scope of those who may see some namespaces only: `within` of a request, which the gate writes for teams."""
 
 import re
 from collections.abc import Collection, Sequence

@@ -1,4 +1,4 @@
-"""What stops retention. Nothing was cut when one of these is raised."""
+"""Errors that stop retention. Nothing was cut when one of these is raised."""
 
 from sluice.log.errors import EventLogError
 

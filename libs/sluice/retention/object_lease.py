@@ -1,4 +1,4 @@
-"""Who writes to an archive in an object store: a lease, since such a store has no locks.
+"""Lease of the writer to an archive in an object store, since such a store has no locks.
 
 It is an object that is made only where there is none, and renewed only by whoever has made it: both are
 conditions that the store itself checks. What its age is goes by the store's clock alone. A writer that could

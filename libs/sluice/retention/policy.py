@@ -1,4 +1,4 @@
-"""How much of the log stays in the stream."""
+"""Policy of retention: how much of the log stays in the stream."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Where an archive is kept: a directory, or a bucket. What was put there is there."""
+"""Stores of archives: a directory, or a bucket. What was put there is there."""
 
 import asyncio
 import contextlib

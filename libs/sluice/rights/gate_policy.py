@@ -1,4 +1,4 @@
-"""What the gate lets a party ask of JetStream. No input or output: a request in, what to do with it out."""
+"""Policy of the gate for requests to JetStream. No input or output: a request in, what to do with it out."""
 
 from collections.abc import Iterable
 from typing import Any, NamedTuple

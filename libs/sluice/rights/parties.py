@@ -1,4 +1,4 @@
-"""Who takes part in a cell, and what each may do.
+"""Parties of a cell, and what each may do.
 
 Services are the cell's own code: they share the account that has the log, each with its own subjects.
 Everybody else is a *party* with an account of its own, from which only what is imported leads out: answers

@@ -1,4 +1,4 @@
-"""What stands in the dispatch bucket, where anybody who may write may put anything."""
+"""Entries of the dispatch bucket, where anybody who may write may put anything."""
 
 import msgspec
 import structlog

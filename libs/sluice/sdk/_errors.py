@@ -1,4 +1,4 @@
-"""What can go wrong for users of the SDK. Fields carry for code what the message says to people."""
+"""Errors for users of the SDK. Fields carry for code what the message says to people."""
 
 from collections.abc import Sequence
 

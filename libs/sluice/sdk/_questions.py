@@ -1,4 +1,4 @@
-"""What an executor's machine asks, put to the server: buckets, and the log."""
+"""Questions of an executor's machine, put to the server: buckets, and the log."""
 
 from collections.abc import AsyncIterator, Sequence
 from typing import Any

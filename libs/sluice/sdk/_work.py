@@ -1,4 +1,4 @@
-"""What an executor is given, one attempt of a job at a time, and what it says of it."""
+"""Work of an executor, one attempt of a job at a time, and its reports."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine

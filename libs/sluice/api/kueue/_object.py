@@ -1,4 +1,4 @@
-"""What Kueue's kinds have in common."""
+"""Fields that all of Kueue's kinds have."""
 
 from sluice.api.meta import Manifest, ObjectMeta, always
 

@@ -1,4 +1,4 @@
-"""What can be said of a kind of jobs: rules for its pod sets, and the fields that matter beside them.
+"""Rules of a kind of jobs: its pod sets, and the fields that matter beside them.
 
 Paths are field names with dots between them, from the object's root: `spec.template`, of a list's item with
 its number: `spec.groups[0].template`. `.` is the object itself, for pods. A field that is null is absent, as

@@ -1,4 +1,4 @@
-"""What driver and executors of a SparkApplication ask for, as Spark computes it when it makes the pods.
+"""Requests of a SparkApplication's driver and executors, as Spark computes them when it makes the pods.
 
 As Kueue's `sparkapplication_resources.go`: a typed field wins over `sparkConf`, that over
 `memoryOverheadFactor`. CPU is the role's coreRequest, else its cores, else 1. Memory is the role's, else 1g,

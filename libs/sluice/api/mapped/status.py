@@ -1,4 +1,4 @@
-"""What an object's status says, by the rules of its kind: for executors that watch objects elsewhere."""
+"""State of an object by the rules of its kind: for executors that watch objects elsewhere."""
 
 from typing import Any, Literal
 

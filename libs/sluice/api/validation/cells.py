@@ -1,4 +1,4 @@
-"""What places jobs in other cells: MultiKueueCluster, MultiKueueConfig, CellLadder."""
+"""Validation of what places jobs in other cells: MultiKueueCluster, MultiKueueConfig, CellLadder."""
 
 from collections.abc import Iterator, Sequence
 

@@ -1,4 +1,4 @@
-"""What is accepted, so that manifests apply as they are, and has no effect here: each with a warning."""
+"""Fields that are accepted, so that manifests apply as they are, and have no effect: each with a warning."""
 
 from collections.abc import Iterator
 

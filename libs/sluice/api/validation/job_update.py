@@ -1,4 +1,4 @@
-"""What of a job may change, and when."""
+"""Validation of changes to a job: mutable fields, and when they may change."""
 
 from collections.abc import Iterator
 

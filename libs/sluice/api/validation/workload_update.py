@@ -1,4 +1,4 @@
-"""What of a Workload may change, and when."""
+"""Validation of changes to a Workload: mutable fields, and when they may change."""
 
 from collections.abc import Iterator, Mapping
 

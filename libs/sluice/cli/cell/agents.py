@@ -1,4 +1,4 @@
-"""What agents say of themselves in their heartbeats: the log says only that they have come or gone."""
+"""Heartbeats of agents beside their objects: the log says only that they have come or gone."""
 
 import asyncio
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What became of a message: the log answers each one, by name of its sequence."""
+"""Outcome of a message: the log answers each one, by name of its sequence."""
 
 import asyncio
 import time

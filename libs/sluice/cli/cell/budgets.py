@@ -1,4 +1,4 @@
-"""How budgets stand: asked of the budget check itself, which judges by the same numbers."""
+"""Standings of budgets: asked of the budget check itself, which judges by the same numbers."""
 
 from collections.abc import Sequence
 from typing import Any

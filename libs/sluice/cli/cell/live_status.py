@@ -1,4 +1,4 @@
-"""What objects are right now, beyond what the log says: asked of whoever knows, when they are shown."""
+"""Live parts of objects, beyond what the log says: asked of whoever knows, when they are shown."""
 
 from collections.abc import Sequence
 

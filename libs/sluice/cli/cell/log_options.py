@@ -1,4 +1,4 @@
-"""What the replay commands share: which log, which point of it, progress, errors in words."""
+"""Options that the replay commands share: the log, a point of it, progress, errors in words."""
 
 import atexit
 import functools

@@ -1,4 +1,4 @@
-"""Which services answer, and what they say of themselves (the NATS services API)."""
+"""Services that answer, and their own account of themselves (the NATS services API)."""
 
 from typing import Any
 

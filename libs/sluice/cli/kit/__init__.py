@@ -1,1 +1,1 @@
-"""What all commands share: words, tables, files, output. Nothing here talks to a cell."""
+"""Parts that all commands share: words, tables, files, output. Nothing here talks to a cell."""

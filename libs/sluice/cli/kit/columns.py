@@ -1,4 +1,4 @@
-"""What tables and descriptions say of an object, as the API has it: one function per thing."""
+"""Cells of tables and descriptions, from objects as the API has them: one function per cell."""
 
 import time
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What a manifest changed of a job that exists, for who submitted it."""
+"""Report of a manifest's changes to a job that exists, for its submitter."""
 
 from collections.abc import Iterator, Sequence
 

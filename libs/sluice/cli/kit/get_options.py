@@ -1,4 +1,4 @@
-"""What a `get` asks for, and how its answer is shown."""
+"""Options of a `get`, and the form of its answer."""
 
 from dataclasses import dataclass
 

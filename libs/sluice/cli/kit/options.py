@@ -1,4 +1,4 @@
-"""What option factories return."""
+"""Type of option factories' results."""
 
 from collections.abc import Callable
 from typing import Any

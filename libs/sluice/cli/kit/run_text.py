@@ -1,4 +1,4 @@
-"""What checks and runs of a log came to, as lines for people."""
+"""Results of checks and runs of a log, as lines for people."""
 
 from collections.abc import Iterator
 from typing import Any

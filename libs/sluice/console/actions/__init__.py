@@ -1,3 +1,3 @@
-"""What people may do in the console beside looking: each action shows its command and its effect first."""
+"""Actions of people in the console: each shows its command and its effect first."""
 
 __all__ = ["actor"]

@@ -1,4 +1,4 @@
-"""What the HTTP API answers about actions: first what one would do, then what came of it."""
+"""Answers of the HTTP API about actions: first what one would do, then what came of it."""
 
 import hmac
 from typing import Any

@@ -1,4 +1,4 @@
-"""What an action says, and to whom: a manifest to apply, a message about a job, the command."""
+"""Plan of an action: a manifest to apply, or a message about a job, and the command that does the same."""
 
 import shlex
 from typing import Any, NamedTuple

@@ -1,3 +1,3 @@
-"""What consumption costs, and who may still start."""
+"""Budgets: the cost of consumption, and who may still start."""
 
 __all__ = ["budgets", "consumption"]

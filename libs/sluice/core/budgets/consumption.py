@@ -1,4 +1,4 @@
-"""What workloads have consumed: quota that was theirs while they were admitted, times how long.
+"""Consumption of workloads: quota that was theirs while they were admitted, times how long.
 
 A fold over the log (law 1). Consumption is kept per account, that is per namespace, local queue, cluster
 queue, flavor and resource, in base units times microseconds: integers, so that no order of adding and no

@@ -1,4 +1,4 @@
-"""How each event changes the admission-check service's state. No choices are left here.
+"""Fold of the admission-check service: each event's change of its state. No choices are left here.
 
 `HANDLERS` says which events are folded; all others are of no concern.
 """

@@ -1,4 +1,4 @@
-"""What checks add to the pods: nothing may contradict the job, its flavors or another check (AC2)."""
+"""Updates that checks add to the pods: nothing may contradict the job, its flavors or another check (AC2)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 

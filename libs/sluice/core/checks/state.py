@@ -1,4 +1,4 @@
-"""What the admission-check service remembers: workloads, their reservations, checks and controllers.
+"""State of the admission-check service: workloads, their reservations, checks and controllers.
 
 Plain mutable records, changed only by folding events. `State.todo` and `State.watched` are the work lists;
 they are derived: a settled state has nothing in either.

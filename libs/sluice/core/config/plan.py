@@ -1,4 +1,4 @@
-"""What a request to apply or delete an object leads to: an outcome, or a refusal in an API server's words."""
+"""Outcome of a request to apply or delete an object, or a refusal in an API server's words."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

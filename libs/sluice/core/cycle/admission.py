@@ -1,4 +1,4 @@
-"""What becomes of one entry of a cycle, given what the entries before it got (SC1, phase 5)."""
+"""Admission of one entry of a cycle, given what the entries before it got (SC1, phase 5)."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 

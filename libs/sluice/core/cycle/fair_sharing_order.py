@@ -1,4 +1,4 @@
-"""Which entry of a cohort tree is next under fair sharing (SC1, SC6).
+"""Order of the entries of a cohort tree under fair sharing: the next one (SC1, SC6).
 
 Every node nominates one entry: the one after whose admission the child that it comes from has the lowest
 dominant resource share. Subtrees that would not borrow what the entry requests go before those that would.

@@ -1,4 +1,4 @@
-"""What a workload could get as things are: flavors, and whom it would have to preempt (SC1, phase 3)."""
+"""Nomination: flavors that a workload could get as things are, and its preemption targets (SC1, phase 3)."""
 
 from collections.abc import Callable, Sequence
 from copy import copy

@@ -1,4 +1,4 @@
-"""Who comes before a waiting preemptor of its queue is not kept from what that one waits for (decision 0023).
+"""Precedence over a waiting preemptor: earlier workloads of its queue get what it waits for (decision 0023).
 
 It preempts as if nothing were kept for those behind it: whoever leaves already goes for it, too. Those behind
 it wait on, if there is still enough for them; else they look again.

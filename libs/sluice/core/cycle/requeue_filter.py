@@ -1,4 +1,4 @@
-"""Which parked workloads freed capacity could help: cheap, and never wrong by saying no (SC2).
+"""Filter of the parked workloads that freed capacity could help: cheap, and never wrong by saying no (SC2).
 
 A class that was found not to fit need not be looked at again while arithmetic shows that it still cannot
 fit. `may_fit` is a necessary condition for admission or preemption of one class; `root_bounds` and

@@ -1,4 +1,4 @@
-"""Which parked classes of a tree a cycle considers, and in which order (SC2).
+"""Woken classes of a tree, which a cycle considers, and their order (SC2).
 
 All of them when capacity was freed in the tree, as far as arithmetic says that it could help them (`wake`);
 else those of the queues that are open, as they lost their head. A cycle asks for one after the other, since

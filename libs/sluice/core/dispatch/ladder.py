@@ -1,4 +1,4 @@
-"""Which cells are asked next, and on which rung; and which of those that have answered gets the job."""
+"""Ladder of cells: those to be asked next, the rung, and the choice among those that have answered."""
 
 import hashlib
 

@@ -1,4 +1,4 @@
-"""What follows outside from the dispatcher's state: orders to workers, and what it says in its own cell.
+"""Orders that follow from the dispatcher's state: to workers, and verdicts in its own cell.
 
 Both are level-triggered: as long as they are here they are to be seen to, however often.
 """

@@ -1,4 +1,4 @@
-"""What a message of a link leads to: every one is answered by events that name it as their cause."""
+"""Events that answer a message of a link: every message is the cause of some."""
 
 from dataclasses import dataclass, field
 

@@ -1,4 +1,4 @@
-"""What the dispatcher remembers: ladders, cells, and where each workload is offered, or runs.
+"""State of the dispatcher: ladders, cells, and where each workload is offered, or runs.
 
 Plain mutable records, changed only by folding events. `State.todo` and the deadlines are derived: a settled
 state has nothing to do before its next deadline.

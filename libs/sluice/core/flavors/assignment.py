@@ -1,4 +1,4 @@
-"""What flavor assignment comes to: a flavor per resource and pod set, or why there is none.
+"""Result of flavor assignment: a flavor per resource and pod set, or why there is none.
 
 Texts are built only when somebody asks: most assignments that fail are looked at by nobody twice.
 """

@@ -1,4 +1,4 @@
-"""What flavor assignment can know of a cluster queue before any workload comes.
+"""Plan of flavor assignment for a cluster queue: all that is known before any workload comes.
 
 Derived from the queue's spec and groups and the flavors they name; `plan_of` checks by identity that it
 still holds (specs are immutable), so the plan saves time and never changes a result.

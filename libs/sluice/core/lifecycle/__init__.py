@@ -1,3 +1,3 @@
-"""What becomes of workloads that hold quota, and when (Kueue: the workload controller)."""
+"""Life-cycle of workloads that hold quota (Kueue: the workload controller)."""
 
 __all__ = ["due", "fold", "transitions"]

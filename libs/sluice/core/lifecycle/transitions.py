@@ -1,4 +1,4 @@
-"""What must happen to one workload now: its life after quota was reserved (G8, G9, SC7, AC3-AC5).
+"""Transitions that are due for one workload after its quota was reserved (G8, G9, SC7, AC3-AC5).
 
 `transitions` is a pure function of the workload, its surroundings and the time; `due` decides
 when to ask it. All events of one call belong to the same step.

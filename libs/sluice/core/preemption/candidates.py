@@ -1,4 +1,4 @@
-"""Whom one workload may preempt: the question, its rules, and where candidates are found (SC5).
+"""Candidates of a preemption: the question, its rules, and where they are found (SC5).
 
 Candidates in the preemptor's own queue follow `withinClusterQueue`, those in other queues of the cohort tree
 `reclaimWithinCohort`. Of other queues only those count that use more than their own of what is needed; the

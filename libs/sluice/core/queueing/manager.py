@@ -1,4 +1,4 @@
-"""Who waits for quota: one queue per cluster queue, of classes of workloads that are equal (SC2).
+"""Manager of pending workloads: one queue per cluster queue, of classes of workloads that are equal (SC2).
 
 A new workload joins its class (`pending_queue.EquivalenceClass`), parked or not, without being looked at.
 Queues belong to the tree of cohorts (`CohortQueues`) in which freed capacity could help them. A tree is

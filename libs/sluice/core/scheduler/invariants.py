@@ -1,4 +1,4 @@
-"""What must hold of the scheduler's state at any time, whatever the history (DB6).
+"""Invariants of the scheduler's state, whatever the history (DB6).
 
 `violations` looks at a whole state; `reservation_violations` at the moment right after a QuotaReserved was
 folded. Both return texts for people, [] when all is well; tests, `replay` and `bisect` use them.

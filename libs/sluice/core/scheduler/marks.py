@@ -1,4 +1,4 @@
-"""What the fold of one event has touched: whoever folds marks it, and `settle` looks at it once.
+"""Marks on what the fold of one event has touched: folds set them, and `settle` looks at each once.
 
 Of workloads what has happened to them (`Mark`), of cluster queues what an object of configuration has edited
 (`Edit`).

@@ -1,4 +1,4 @@
-"""What follows from what an event has touched: once for each event, in one order.
+"""Consequences of an event for what it has touched: once for each event, in one order.
 
 Folds write fields of records and mark them (`marks`). What a mark brings with it stands here, and nowhere
 else, in the order in which one thing rests on another. What was edited of queues comes first

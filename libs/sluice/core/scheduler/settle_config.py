@@ -1,4 +1,4 @@
-"""What follows from an edit of configuration, before all else that the event has touched, in one order:
+"""Consequences of an edit of configuration, before all else that the event has touched, in one order:
 
 1. where workloads queue
 2. queues: their tree and their kind, their status

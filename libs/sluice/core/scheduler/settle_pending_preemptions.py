@@ -1,4 +1,4 @@
-"""What follows for pending preemptions (AC6) from who is to go for them, has gone, or need not go."""
+"""Consequences for pending preemptions (AC6) of targets that are chosen, have gone, or need not go."""
 
 from sluice.core.queueing.pending_queue import CohortQueues
 from sluice.core.world.charging import recharge

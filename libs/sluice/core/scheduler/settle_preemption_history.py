@@ -1,4 +1,4 @@
-"""What ends the memory of past preemptions: inputs that change what a queue holds (`PreemptionHistory`)."""
+"""End of the memory of past preemptions: inputs that change what a queue holds (`PreemptionHistory`)."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""How many pods of an elastic job can still run: no more than completions are left to do (WS3, SC7).
+"""Completions of an elastic job: no more pods run than completions are left to do (WS3, SC7).
 
 Kubernetes runs `min(parallelism, completions - succeeded)` pods. So a larger size needs quota for as many
 only, and the others are reclaimable in the slice that asks for it, from when it is made: nobody is preempted

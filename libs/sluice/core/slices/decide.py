@@ -1,4 +1,4 @@
-"""What each message leads to, and what a job without one needs. Pure: reads the state, returns events.
+"""Decisions on each message, and on a job that needs something without one. Pure: state in, events out.
 
 A message is answered by the events that name it as their cause, by Rejected, or in InputsIgnored. The
 one exception are submissions, sizes and deletions that must wait for a job to stop, or for its growth to be

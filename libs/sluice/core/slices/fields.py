@@ -1,4 +1,4 @@
-"""Where users wrote what a job asks for: refusals name the fields of their own manifest."""
+"""Fields of users' manifests that state a job's wishes: refusals name them."""
 
 from typing import Any, Final
 

@@ -1,4 +1,4 @@
-"""How each event changes the slice-aggregator's state.
+"""Fold of the slice-aggregator: each event's change of its state.
 
 `HANDLERS` says which events are folded; all others are of no concern.
 """

@@ -1,4 +1,4 @@
-"""What an event brings with it for a job: its next slice, its history, its end.
+"""Effects of an event on a job: its next slice, its history, its end.
 
 The folds of single events are made of these.
 """

@@ -1,4 +1,4 @@
-"""How what others say changes the slice-aggregator's state: users, agents, configuration, other services."""
+"""Fold of others' events into the slice-aggregator: users, agents, configuration, other services."""
 
 import msgspec
 

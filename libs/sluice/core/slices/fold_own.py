@@ -1,4 +1,4 @@
-"""How the slice-aggregator's own decisions change its state. No choices are left here."""
+"""Fold of the slice-aggregator's own decisions. No choices are left here."""
 
 from heapq import heappush
 

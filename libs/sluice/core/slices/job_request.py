@@ -1,4 +1,4 @@
-"""What admission needs of a job manifest: its pod sets, queue, priority and constraints.
+"""Request of a job manifest for admission: its pod sets, queue, priority and constraints.
 
 This runs for every submitted job, so it reads each field once and copies nothing that is empty.
 """

@@ -1,4 +1,4 @@
-"""What a live job must know of the manifest that it goes by, read as late as possible.
+"""Manifest of a live job: the parts that must be known, read as late as possible.
 
 Edits and sizes are judged by it; of most jobs none ever come. So who folds what others have decided only
 notes which message it is (`State.unread`), and the job's fields tell of it as soon as that matters: when the

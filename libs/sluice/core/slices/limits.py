@@ -1,4 +1,4 @@
-"""What limit ranges and runtime classes make of jobs (`limit_ranges`): of those that wait, at all times.
+"""Limit ranges and runtime classes applied to jobs (`limit_ranges`): to those that wait, at all times.
 
 A workload that has quota keeps what it was given; one that waits is what the limit ranges of its namespace
 make of its manifest *now*: when it is made, when a limit range or runtime class changes, when it has lost its

@@ -1,4 +1,4 @@
-"""What agents that come and go mean for jobs: those that a lost one runs have stopped (G8).
+"""Presence of agents: attempts that a lost one has claimed have stopped (G8).
 
 An agent is lost when nobody has heard of it for too long: `log.runtime.presence` sees to that, and writes
 what it has seen into the log.

@@ -1,4 +1,4 @@
-"""What executors report: readiness, ends and stops of an attempt."""
+"""Reports of executors: readiness, ends and stops of an attempt."""
 
 import msgspec
 

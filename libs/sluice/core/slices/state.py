@@ -1,4 +1,4 @@
-"""What the slice-aggregator remembers: live jobs, finished ones, and what waits to be decided.
+"""State of the slice-aggregator: live jobs, finished ones, and messages that wait to be decided.
 
 Plain mutable records, changed only by folding events. `State.inbox` (of which `first` and `backlog` say what
 comes when), `State.todo` and `State.presence` are the work lists: what is in none of them is settled.

@@ -1,4 +1,4 @@
-"""Which variants of a family may race at a moment, and why the others may not (CA9, CA12).
+"""Activity of the variants of a family: which may race at a moment, and why the others may not (CA9, CA12).
 
 Readers ask this as the controller does; what is done about it says `decide`.
 """

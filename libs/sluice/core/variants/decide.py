@@ -1,4 +1,4 @@
-"""What becomes of one family: which variants it has, which of them may race, and what its parent is.
+"""Decisions on one family: its variants, those that may race, and its parent.
 
 `family_events` returns the next events of a family, () when it is settled until `family_deadline`. It looks
 at one thing after the other, and stops at the first that must be settled before the next can be judged:

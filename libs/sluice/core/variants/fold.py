@@ -1,4 +1,4 @@
-"""How each event changes the variant-controller's state: parents here, the rest beside. No choices here."""
+"""Fold of the variant-controller: parents here, the rest beside. No choices here."""
 
 from collections.abc import Callable
 from typing import Any

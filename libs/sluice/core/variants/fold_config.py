@@ -1,4 +1,4 @@
-"""How configuration changes the variant-controller's state: queues, where they lead, and feature gates."""
+"""Fold of configuration into the variant-controller: queues, where they lead, and feature gates."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""How quota that comes and goes, and what checks say, changes a family: of its variants, or of its own."""
+"""Fold of reservations and checks into a family: of its variants, or of its own."""
 
 from collections.abc import Callable
 from typing import Any

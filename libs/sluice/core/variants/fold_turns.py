@@ -1,4 +1,4 @@
-"""How turns to preempt go on: who is looked at, blocked or held back, and whose gate is open (CA11)."""
+"""Fold of turns to preempt: variants looked at, blocked or held back, and the open gate (CA11)."""
 
 from collections.abc import Callable
 from typing import Any

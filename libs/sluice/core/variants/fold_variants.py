@@ -1,4 +1,4 @@
-"""How variants come, change and go: what the variant-controller itself has said of them."""
+"""Fold of the variant-controller's own events: variants come, change and go."""
 
 from collections.abc import Callable
 from typing import Any

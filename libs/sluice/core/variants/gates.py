@@ -1,4 +1,4 @@
-"""Whose preemption gate is open: one of a family at a time, each in its turn (CA11, decision 0017)."""
+"""Preemption gates: one of a family is open at a time, each in its turn (CA11, decision 0017)."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Which variants a family has: those that its queue's policy asks for, as far as the job allows (CA4, CA13).
+"""Membership of a family: the variants that its queue's policy asks for and the job allows (CA4, CA13).
 
 Whatever is edited in a queue, it comes down to this for each variant: it is missing, it is not wanted any
 more, it stands in another place, or its flavors are others. In the last case what holds quota within the new

@@ -1,4 +1,4 @@
-"""What the variant-controller remembers: parents, their variants, and the policies of queues.
+"""State of the variant-controller: parents, their variants, and the policies of queues.
 
 Plain mutable records, changed only by folding events. `State.todo` and the deadlines are derived: a settled
 state has nothing to do before its next deadline, so neither is part of a snapshot.

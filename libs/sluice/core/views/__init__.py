@@ -1,4 +1,4 @@
-"""What users see, folded from the events of all writers.
+"""Views for users, folded from the events of all writers.
 
 `View` is the fold; the functions beside it make manifests, conditions and tables of what it holds.
 """

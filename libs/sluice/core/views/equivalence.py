@@ -1,4 +1,4 @@
-"""Which workloads the scheduler's verdict is shared by, as in its own state (SC2, `state.class_key`)."""
+"""Equivalence classes of pending workloads, which share the scheduler's verdict (SC2, `state.class_key`)."""
 
 from sluice.api.features import SCHEDULING_EQUIVALENCE_HASHING, enabled
 from sluice.api.labels import GATE_CONCURRENT_ADMISSION as GATE

@@ -1,4 +1,4 @@
-"""Who has quota in the view, and the totals of queues that follow from it.
+"""Holders of quota in the view, and the totals of queues that follow from them.
 
 A workload has quota exactly while its cluster queue lists it: parents show what their variants have.
 """

@@ -1,4 +1,4 @@
-"""What queues and cohorts have, what is reserved and used of it, borrowed and promised, added up."""
+"""Totals of queues and cohorts: nominal quota, reserved, used, borrowed and promised."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field

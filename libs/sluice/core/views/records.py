@@ -1,4 +1,4 @@
-"""What is known of each object, as folded from the events of all writers.
+"""Records of the view: each object, as folded from the events of all writers.
 
 Counters and lists are kept as events come; conditions and manifests are made when somebody asks
 (`workload_status`, `queue_status`), for most objects nobody does.

@@ -1,4 +1,4 @@
-"""What is counted for operators: totals since the log began, by cluster queue.
+"""Counters for operators: totals since the log began, by cluster queue.
 
 They are folded like all else, so that every replica has the same numbers, and a restart begins with none.
 `TOTALS` is the whole list; its texts are what exporters and `docs/operations.md` say.

@@ -1,4 +1,4 @@
-"""What the checks of a workload add to its pods (AC2)."""
+"""Additions of a workload's checks to its pods (AC2)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

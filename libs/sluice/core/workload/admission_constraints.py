@@ -1,4 +1,4 @@
-"""What a job forbids itself for its admission, if the gate WorkloadAdmissionConstraints is on (AX1, AX6)."""
+"""Admission constraints that a job sets itself, if the gate WorkloadAdmissionConstraints is on (AX1, AX6)."""
 
 from sluice.api.features import WORKLOAD_ADMISSION_CONSTRAINTS, enabled
 from sluice.api.kueue import ConfigurationSpec

@@ -1,4 +1,4 @@
-"""Which workloads are the same to the scheduler, so that one verdict holds for all of them (SC2).
+"""Equivalence of workloads to the scheduler: one verdict holds for all that are equal (SC2).
 
 The key covers what a workload's record says and flavor assignment, preemption or the queue's namespace
 selector look at. Not in it, because it is no part of the record or can change while the workload waits:

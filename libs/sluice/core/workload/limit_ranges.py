@@ -1,4 +1,4 @@
-"""What a namespace's limit ranges, and runtime classes, make of pods: defaults first, then constraints.
+"""Limit ranges of a namespace, and runtime classes, applied to pods: defaults first, then constraints.
 
 As Kueue does it, for workloads that have no quota yet:
 

@@ -1,4 +1,4 @@
-"""What the containers of a pod ask for and are limited to, and what that makes of the pod.
+"""Requests and limits of a pod's containers, and what they make of the pod.
 
 A pod set's requests are computed from it. Where a namespace has limit ranges, more is: what containers do not
 say is filled in, and what they say is judged (`limit_ranges`).

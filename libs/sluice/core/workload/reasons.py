@@ -1,4 +1,4 @@
-"""Why workloads are evicted (G8), and what the reasons mean for their return to the queue."""
+"""Reasons of evictions (G8), and what they mean for the return to the queue."""
 
 from collections.abc import Sequence
 from typing import Final

@@ -1,4 +1,4 @@
-"""What holds quota now: workloads, cluster queues, reservations (Kueue: pkg/cache/scheduler)."""
+"""Holders of quota now: workloads, cluster queues, reservations (Kueue: pkg/cache/scheduler)."""
 
 __all__ = [
     "activity",

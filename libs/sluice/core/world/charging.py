@@ -1,5 +1,5 @@
-"""What a reservation charges: the pods that are left; of slices that overlap, and of the variants of a
-family, what either of them needs (WS3, CA10)."""
+"""Charges of reservations: for the pods that are left; of slices that overlap, and of the variants of a
+family, for what either of them needs (WS3, CA10)."""
 
 from collections.abc import Container, Iterator, Mapping
 

@@ -1,4 +1,4 @@
-"""Why a workload without quota cannot be considered at all (the upper part of G6).
+"""Inadmissible workloads: why one cannot be considered at all (the upper part of G6).
 
 The status of a pending workload is derived from this wherever it is shown, so that stopping a queue
 with ten thousand workloads writes no event for each of them (G7).

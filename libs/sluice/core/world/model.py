@@ -1,4 +1,4 @@
-"""What the scheduler's state is made of besides workloads: cluster queues, and the world they live in.
+"""Model of the scheduler's state besides workloads: cluster queues, and the world they live in.
 
 Plain mutable records, changed only by folding events (`apply`). Deciding reads them; where a decision
 has to try something out, it does so on the quota tree's journal and rolls it back (`quota.Tree.mark`).

@@ -1,4 +1,4 @@
-"""Who waits with a reservation for whom to go: the index of pending preemptions (AC6).
+"""Index of pending preemptions: reservations that wait for their targets to go (AC6).
 
 A workload whose preemptions wait for its admission checks has its quota reserved beside that of its
 victims. The usage of such a *preemptor* is charged, and so is theirs, so that the tree shows more than there

@@ -1,4 +1,4 @@
-"""Who has preempted whom, so that no preemptions go round in a circle (SC5, decision 0018).
+"""History of preemptions, so that none go round in a circle (SC5, decision 0018).
 
 Policies need not agree: one workload may be entitled to take from a second what a third is entitled to take
 from it, or make room that somebody else gets first, and nothing would come to rest. So nobody preempts those

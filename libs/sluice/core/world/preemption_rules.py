@@ -1,4 +1,4 @@
-"""When the pending preemptions of a workload may be issued (AC6)."""
+"""Rules for issuing the pending preemptions of a workload (AC6)."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""Whose turn it is to preempt, among the variants of a job: the better one's first (CA11, decision 0017).
+"""Turns to preempt among the variants of a job: the better one's first (CA11, decision 0017).
 
 The variant-controller opens their gates one after the other; scheduler and view reckon as it does.
 """

@@ -1,4 +1,4 @@
-"""What orders workloads in their queue, for the scheduler and for readers alike (SC1, SC5)."""
+"""Order of workloads in their queue, for the scheduler and for readers alike (SC1, SC5)."""
 
 from collections.abc import Mapping
 from typing import Protocol

@@ -1,4 +1,4 @@
-"""Who holds quota: the one place where reservations enter and leave the quota tree.
+"""Reservations: the one place where quota is taken from the tree and given back.
 
 `reserve` and `release` are for folding events. `Trial` is for deciding: it takes workloads out, or charges
 usage, and puts everything back in the end.

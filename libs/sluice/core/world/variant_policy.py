@@ -1,4 +1,4 @@
-"""What a concurrentAdmissionPolicy asks for, worked out: which variants a queue's jobs have, best first."""
+"""Policy of variants, worked out of concurrentAdmissionPolicy: the variants of a queue's jobs, best first."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

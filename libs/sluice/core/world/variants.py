@@ -1,4 +1,4 @@
-"""What the scheduler must know of variants beyond ordinary workloads (CA4, CA6, CA10, CA15).
+"""Variants as the scheduler sees them, beyond ordinary workloads (CA4, CA6, CA10, CA15).
 
 A family is the variants of one parent. At any time at most one of them is admitted; a better one takes over
 by evicting the other first.

@@ -1,4 +1,5 @@
-"""Where a party asks JetStream: its account has none, and what is imported there leads to the gate."""
+"""Subjects on which a party asks JetStream: its account has none, and what is imported there leads to the
+gate."""
 
 from typing import Any
 

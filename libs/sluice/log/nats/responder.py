@@ -1,4 +1,4 @@
-"""What a service answers over NATS: the services API (`$SRV`), and subjects of its own; with nats-py."""
+"""Answers of a service over NATS: the services API (`$SRV`), and subjects of its own; with nats-py."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping

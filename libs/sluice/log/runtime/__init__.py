@@ -1,4 +1,4 @@
-"""What makes a running service of a decider: role, commits, snapshots, projections, health."""
+"""Runtime that makes a service of a decider: role, commits, snapshots, projections, health."""
 
 __all__ = [
     "alarm",

@@ -1,4 +1,4 @@
-"""What a service does besides deciding: it is told what was decided, what is in the log, and its role."""
+"""Hooks of a service beside deciding: it is told what was decided, what is in the log, and its role."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Who of several replicas may decide."""
+"""Leadership: which of several replicas may decide."""
 
 from collections.abc import Callable
 from typing import Protocol

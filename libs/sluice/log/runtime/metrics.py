@@ -1,4 +1,4 @@
-"""What a runner counts. Plain numbers: `sluice.telemetry` reads them when somebody asks."""
+"""Counters of a runner. Plain numbers: `sluice.telemetry` reads them when somebody asks."""
 
 from dataclasses import dataclass, field
 

@@ -1,4 +1,4 @@
-"""Who is there: records in the log that somebody has come or gone (law 7), on change only.
+"""Presence: records in the log that somebody has come or gone (law 7), on change only.
 
 Agents and controllers of checks keep a heartbeat with a time to live in the bucket
 `sluice_<cell>_heartbeats`, key `<kind>.<name>`. The leader of the service that owns the kind compares the

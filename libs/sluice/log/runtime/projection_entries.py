@@ -1,4 +1,4 @@
-"""What holds the entries of one write together: none is taken without all those before it.
+"""Conditions that hold the entries of one write together: none is taken without all those before it.
 
 A write of a leader that was replaced may arrive when its successor has written. If each entry merely named
 the sequence that it expects, as many as the successor wrote would be refused, and those behind them taken.

@@ -1,4 +1,4 @@
-"""What to write into a projection's bucket, and when: without input or output, clock or server.
+"""Machine of a projection: what to write into its bucket, and when. No input or output, clock or server.
 
 `sluice.log.runtime.projection` is the shell around it. Every method is told the time (seconds of any clock
 that

@@ -1,4 +1,4 @@
-"""What is known of a stored state."""
+"""Description of a stored state."""
 
 import msgspec
 

@@ -1,4 +1,4 @@
-"""Why a workload, or its queue, is switched off."""
+"""Explanation of a workload, or its queue, that is switched off."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Who holds what a pending workload is short of: may they be preempted, and if not, what keeps them (DB2).
+"""Holders of what a pending workload is short of: may they be preempted, and if not, what keeps them (DB2).
 
 Who is a candidate, whether preempting makes room, and whether anybody is asked at all, the scheduler's own
 functions say; here are only the words for it. What is named is what keeps the holder: a closed gate only

@@ -1,4 +1,4 @@
-"""What the admission checks of a workload say: which, since when, in which attempt (AC1-AC6)."""
+"""States of a workload's admission checks: which, since when, in which attempt (AC1-AC6)."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Who is there, who has claimed which attempt, and which jobs were told to stop for good.
+"""Executors that are there, the attempts that they claimed, and jobs that were told to stop for good.
 
 The scheduler knows nothing of it. It is read when an answer needs it, from the newest snapshot of the
 slice-aggregator on: once who is there and who is to stop, then of each job that is asked about its commits.

@@ -1,4 +1,4 @@
-"""What would follow from a change of the cell: decided with it and without it, on copies of the state."""
+"""Forecast of a change of the cell: decided with it and without it, on copies of the state."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""Why a workload is in no queue, though the queue that it is to be in is open."""
+"""Explanation of a workload that is in no queue, though the queue that it is to be in is open."""
 
 from sluice.core.scheduler.state import SchedulerState
 from sluice.core.views import no_variant

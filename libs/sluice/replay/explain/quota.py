@@ -1,4 +1,4 @@
-"""What a pending workload asks for, and what there is of it (DB2)."""
+"""Quota that a pending workload asks for, and what there is of it (DB2)."""
 
 from typing import Any
 

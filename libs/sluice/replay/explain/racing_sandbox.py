@@ -1,4 +1,4 @@
-"""What would become of a job that races with variants: the variant-controller and the scheduler, on copies.
+"""Sandbox of a job that races with variants: the variant-controller and the scheduler, on copies.
 
     outcome = Race(scheduler_state, variant_state, seq, at).run(record)
 

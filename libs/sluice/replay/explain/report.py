@@ -1,4 +1,4 @@
-"""What `why` says, as data: the texts and JSON of the commands are made of it."""
+"""Report of `why`, as data: the texts and JSON of the commands are made of it."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any

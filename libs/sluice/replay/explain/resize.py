@@ -1,4 +1,4 @@
-"""What `simulate` asks of an elastic job that runs: its manifest with another size is a resize."""
+"""Resize of an elastic job that runs, for `simulate`: its manifest with another size."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""Who is to stop, who there is to say that it has, and whether anybody runs what was admitted.
+"""Stops that are awaited: of whom, who there is to confirm them, and whether anybody runs what was admitted.
 
 The scheduler does not know who was told to stop for good, as its job is deleted or gets another workload:
 such a one has its quota until it has stopped. Nor does it know of executors (`executors.Executors`).

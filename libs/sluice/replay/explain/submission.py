@@ -1,4 +1,4 @@
-"""What would become of a job if it were submitted: decided on a copy of the state, nothing is submitted."""
+"""Simulation of a submission: decided on a copy of the state, nothing is submitted."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What would admit a pending workload: each change is tried on a copy of the state, by really deciding."""
+"""Changes that would admit a pending workload: each is tried on a copy of the state, by really deciding."""
 
 from collections.abc import Sequence
 from itertools import takewhile

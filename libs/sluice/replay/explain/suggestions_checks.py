@@ -1,4 +1,4 @@
-"""What would admit a workload that has quota, and waits for checks or for those it preempts (AC6, AC7)."""
+"""Changes that would admit a workload with quota, which waits for checks or for preemptions (AC6, AC7)."""
 
 from sluice.core.scheduler.state import SchedulerState
 from sluice.core.world.workload import Workload

@@ -1,4 +1,4 @@
-"""How much nominal quota would admit a workload: the least, found by deciding on copies of the state."""
+"""Least nominal quota that would admit a workload, found by deciding on copies of the state."""
 
 from collections.abc import Callable, Mapping, Sequence
 from math import gcd

@@ -1,4 +1,4 @@
-"""Why a job that races with variants waits (CA4-CA12): what the variant-controller says of each of them."""
+"""Explanation of a job that races with variants (CA4-CA12): what the variant-controller says of each."""
 
 from dataclasses import dataclass
 

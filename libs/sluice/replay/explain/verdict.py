@@ -1,4 +1,4 @@
-"""What a look at one workload comes to as things are, and what the scheduler said of it last."""
+"""Verdict on one workload as things are, and the last one of the scheduler."""
 
 from collections.abc import Collection, Sequence
 from copy import copy

@@ -1,4 +1,5 @@
-"""Why is a workload pending (DB2): numbers, the blocking rule, who could be preempted, what would help."""
+"""Explanation of a pending workload (DB2): numbers, the blocking rule, who could be preempted, what would
+help."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""What one workload's history can depend on: its cohort tree's queues, and every job that was in them.
+"""Dependencies of one workload's history: its cohort tree's queues, and every job that was in them.
 
 The scheduler decides tree by tree, and jobs of other trees never touch this one.
 """

@@ -1,3 +1,3 @@
-"""What happened, in order, and what caused it (DB1)."""
+"""History: events in order, and their causes (DB1)."""
 
 __all__ = ["causes", "event_text", "lanes", "stepper", "trace"]

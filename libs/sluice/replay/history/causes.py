@@ -1,4 +1,4 @@
-"""What happened, one event after the other: the history of one object, and who preempted it (DB1)."""
+"""Causes of events, one after the other: the history of one object, and who preempted it (DB1)."""
 
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence

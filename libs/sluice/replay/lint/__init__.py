@@ -1,3 +1,3 @@
-"""What must hold of any log (DB6)."""
+"""Invariants of any log (DB6)."""
 
 __all__ = ["lint", "preemption_loops"]

@@ -1,4 +1,4 @@
-"""What must hold of quota that jobs run with: it is for what they ask for, as limit ranges had it then."""
+"""Invariants of quota that jobs run with: it is for what they ask for, as limit ranges had it then."""
 
 from collections.abc import Iterable, Iterator
 

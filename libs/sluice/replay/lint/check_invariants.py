@@ -1,4 +1,4 @@
-"""What must hold of admission checks in any log (DB6)."""
+"""Invariants of admission checks in any log (DB6)."""
 
 from collections.abc import Iterable, Iterator
 

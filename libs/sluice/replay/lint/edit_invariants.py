@@ -1,4 +1,4 @@
-"""What must hold when jobs are submitted again or resized, as the slice-aggregator saw it."""
+"""Invariants of jobs that are submitted again or resized, as the slice-aggregator saw it."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What must hold of families of variants in any log (DB6), as variant-controller and scheduler saw them.
+"""Invariants of families of variants in any log (DB6), as variant-controller and scheduler saw them.
 
 The controller answers what others write: the scheduler admits a variant, and only then can its parent be.
 So a family is judged when the controller has gone on to later inputs, twice, as one leader may have crashed

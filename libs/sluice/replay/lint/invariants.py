@@ -1,4 +1,4 @@
-"""What must hold of any log (DB6), looked at event by event, in the order in which the deciders saw it.
+"""Invariants of any log (DB6), looked at event by event, in the order in which the deciders saw it.
 
     for violation in broken(source, ("quota", "one-variant")): ...
 

@@ -1,4 +1,4 @@
-"""What must hold of preemption and of partial admission in any log (DB6), as the scheduler saw it."""
+"""Invariants of preemption and of partial admission in any log (DB6), as the scheduler saw it."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy

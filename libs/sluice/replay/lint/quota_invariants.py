@@ -1,4 +1,4 @@
-"""What must hold of quota and reservations in any log (DB6), as the scheduler saw it."""
+"""Invariants of quota and reservations in any log (DB6), as the scheduler saw it."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""What must hold of workload slices, as the deciders saw them. See `invariants`."""
+"""Invariants of workload slices, as the deciders saw them. See `invariants`."""
 
 from collections.abc import Iterable, Iterator, Mapping
 

@@ -1,4 +1,4 @@
-"""What must hold in any log while the variants of a job preempt in turn, or the job stops (DB6)."""
+"""Invariants of any log while the variants of a job preempt in turn, or the job stops (DB6)."""
 
 from collections.abc import Iterator, Sequence
 from typing import ClassVar

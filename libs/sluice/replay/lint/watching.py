@@ -1,4 +1,4 @@
-"""How observers look at a fold: machinery of `invariants`."""
+"""Machinery of `invariants`: observers that look at a fold."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field

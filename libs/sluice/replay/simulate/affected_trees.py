@@ -1,4 +1,4 @@
-"""What a change can reach: quota never crosses the root of a cohort tree (SC3); other trees do as they did.
+"""Trees that a change can reach: quota never crosses the root of a cohort tree (SC3); others do as they did.
 
     reach = reach_of(given, changed)        # None: the cell cannot be divided
     for part in reach.parts: part.job("team-a/train"), part.queue("team-a/main"), part.inputs(changed)

@@ -1,4 +1,4 @@
-"""What is to be different in a what-if: settings, manifests, things left out."""
+"""Changes of a what-if: settings, manifests, things left out."""
 
 import fnmatch
 from collections.abc import Sequence

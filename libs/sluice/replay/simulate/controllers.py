@@ -1,4 +1,4 @@
-"""How the controllers of admission checks answered, learnt from a log: what, and how long after the request.
+"""Answers of the controllers of admission checks, learnt from a log: what, and how long after the request.
 
 In another run workloads have other names and are asked about at other times, so answers are kept per job
 (or variant), check and attempt, relative to the request.

@@ -1,4 +1,4 @@
-"""How jobs behaved when they ran, learnt from a log: what executors reported, and how long after what.
+"""Behaviour of jobs that ran, learnt from a log: what executors reported, and how long after what.
 
 In another run they report at other times, so reports are kept per attempt and relative to its start, or to
 the moment when it was told to stop.

@@ -1,4 +1,4 @@
-"""What came from outside, taken out of a log: submissions, configuration, and how long jobs ran."""
+"""Inputs of a log, taken out of it: submissions, configuration, and how long jobs ran."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

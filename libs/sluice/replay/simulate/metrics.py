@@ -1,4 +1,4 @@
-"""What a run came to, recorded or virtual: waits, makespan, use, preemptions, borrowing, fairness."""
+"""Results of a run, recorded or virtual: waits, makespan, use, preemptions, borrowing, fairness."""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

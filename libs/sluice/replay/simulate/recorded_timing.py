@@ -1,4 +1,4 @@
-"""When services decided, as a log has it: so that a free run sees what they saw, when they saw it.
+"""Timing of services' decisions, as a log has it: a free run sees what they saw, when they saw it.
 
 A service hears what others publish a little later, and in heaps. Who is preempted by whom can depend on that,
 so a run that decides at once, and with everything at hand, differs from the record without any change.

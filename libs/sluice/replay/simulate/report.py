@@ -1,4 +1,4 @@
-"""What checks and runs came to, as plain data."""
+"""Results of checks and runs, as plain data."""
 
 from typing import Any
 

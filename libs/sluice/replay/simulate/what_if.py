@@ -1,4 +1,4 @@
-"""What would have been (DB5): the log's inputs, played again in virtual time under other rules.
+"""Counterfactual runs (DB5): the log's inputs, played again in virtual time under other rules.
 
 1. Recorded: what the log says.
 2. Replayed: the same inputs, with the real deciders. Without changes they follow the log step by step to its

@@ -1,4 +1,4 @@
-"""Where a log is read from, and the state at any point of it."""
+"""Sources of logs, and the state at any point of one."""
 
 __all__ = [
     "durations",

@@ -1,4 +1,4 @@
-"""Which sequence of a log people mean: by its number, a time, or how long ago."""
+"""Moments of a log as people name them: by sequence, a time, or how long ago."""
 
 from contextlib import suppress
 from datetime import UTC, datetime, time, timedelta

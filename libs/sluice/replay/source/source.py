@@ -1,4 +1,4 @@
-"""Where a log is read from: a running cell, read only, or an exported file. One interface for both.
+"""Sources of logs: a running cell, read only, or an exported file. One interface for both.
 
 source = FileSource(Path("incident.slog"))              # `live.LiveSource` is the same for a cell
 for entries in source.read(start=100, until=200): ...

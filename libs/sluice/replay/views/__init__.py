@@ -1,3 +1,3 @@
-"""What a cell held at one moment, and what changed between two, as plain data."""
+"""Views of a cell at one moment, and of the changes between two, as plain data."""
 
 __all__ = ["describe", "diff", "overview", "pending_preemptions", "queues", "quota", "text"]

@@ -1,4 +1,4 @@
-"""What may differ between two states of a cell: found from their rows, without a look at what is the same.
+"""Rows that may differ between two states of a cell: found without a look at what is the same.
 
 A row is an object by itself (`sluice.core.views.rows`). What is said of an object depends on a few
 others, too: of a job on its workload, of a workload on its family and on its queues.

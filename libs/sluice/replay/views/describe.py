@@ -1,4 +1,5 @@
-"""What a cell holds at one moment, as plain data: jobs, workloads, families, slices, checks, queues, objects.
+"""Description of a cell at one moment, as plain data: jobs, workloads, families, slices, checks, queues,
+objects.
 
 found = picture(fold.state)["jobs"]["default/train"]      # all of them
 found = about(fold.state, "train")                         # whatever has that name

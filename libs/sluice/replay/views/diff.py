@@ -1,4 +1,4 @@
-"""What changed between two states of a cell: per kind, and what happened to whom.
+"""Differences between two states of a cell: per kind, and what happened to whom.
 
 found = differences(cell_at(source, 20).state, cell_at(source, 40).state)
 found["evicted"]                    # [{"workload": ..., "times": {"Preempted": 1}}]

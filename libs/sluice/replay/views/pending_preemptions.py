@@ -1,4 +1,4 @@
-"""Why somebody waits because of pending preemptions (AC6): a reservation whose victims still run.
+"""Waits for pending preemptions (AC6): reservations whose targets still run.
 
 Three can ask: who has such a reservation, whose preemption is pending, and who waits for what is promised.
 """

@@ -1,4 +1,4 @@
-"""What only the scheduler's state can say, as plain data for people: queues and their quota."""
+"""Queues and their quota, as only the scheduler's state has them: plain data for people."""
 
 from collections.abc import Mapping
 from typing import Any

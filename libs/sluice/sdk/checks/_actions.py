@@ -1,4 +1,4 @@
-"""What the check machine wants done, and what it is told of the outcome: plain structs.
+"""Actions that the check machine wants done, and their outcomes: plain structs.
 
 A shell or a simulator stands around the machine. An outcome told twice, or of what was given up, or after
 the end, changes nothing.

@@ -1,4 +1,4 @@
-"""What is to be done at which time, in order; nothing here runs by itself."""
+"""Alarms: things to be done at a time, in order; nothing here runs by itself."""
 
 import heapq
 from collections.abc import Callable

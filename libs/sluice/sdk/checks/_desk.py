@@ -1,4 +1,4 @@
-"""What the parts of the check machine share: the time, alarms, counting, and what is to be done."""
+"""State that the parts of the check machine share: the time, alarms, counting, and what is to be done."""
 
 from collections.abc import Callable
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""How an attempt ends: its function is cancelled, then `on_stop` is called; its successor waits for that."""
+"""End of an attempt: its function is cancelled, then `on_stop` is called; its successor waits for that."""
 
 from collections import deque
 from collections.abc import Callable

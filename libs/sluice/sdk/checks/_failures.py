@@ -1,4 +1,4 @@
-"""What is said of something that an author's function did: text that can be logged and published, always."""
+"""Text about a failure of an author's function that can be logged and published, always."""
 
 
 def readable(text: str) -> str:

@@ -1,4 +1,4 @@
-"""What the log says about requests that a predecessor may have answered.
+"""History in the log of requests that a predecessor may have answered.
 
 The bucket tells what is asked, but not what was answered and has not been looked at yet by the
 admission-check service, nor how many verdicts an attempt has had. The log does: the controller's own

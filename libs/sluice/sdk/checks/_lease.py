@@ -1,4 +1,4 @@
-"""Which of several replicas of a controller is the active one: who holds its heartbeat.
+"""Lease of the active one of a controller's replicas: the one that holds its heartbeat.
 
 The heartbeat is a key with a time to live. A holder believes itself active no longer than that time after it
 began its last successful renewal, and a stand-by writes the key not before that time after the last renewal

@@ -1,4 +1,4 @@
-"""What a controller counts, as plain numbers: read when somebody asks (health, Prometheus, OpenTelemetry)."""
+"""Counters of a controller, as plain numbers: read when somebody asks (health, Prometheus, OpenTelemetry)."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field

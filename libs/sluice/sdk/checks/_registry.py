@@ -1,4 +1,4 @@
-"""What a controller consists of: its checks by name and kind, its hooks, and how it works."""
+"""Registry of a controller: its checks by name and kind, its hooks, and how it works."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager

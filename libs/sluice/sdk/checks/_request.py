@@ -1,4 +1,4 @@
-"""What a check is asked: one workload that has quota reserved, with everything known of it."""
+"""Request to a check: one workload that has quota reserved, with everything known of it."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What the machine keeps of one request, and what is to be done about it now."""
+"""Record of one request in the machine, and what is to be done about it now."""
 
 from collections import deque
 from dataclasses import dataclass

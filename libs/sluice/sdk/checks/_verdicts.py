@@ -1,4 +1,4 @@
-"""What a check may answer (AC2).
+"""Verdicts of a check (AC2).
 
 Delays are seconds, or a `timedelta`, up to ten years. Shorter than a second is a second, also when it is
 negative: `deadline - now` of a deadline that has passed means soon.

@@ -1,4 +1,4 @@
-"""What one executor knows: what is wanted, what it has, what waits, and what is another's."""
+"""Knowledge of one executor: what is wanted, what it has, what waits, and what is another's."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

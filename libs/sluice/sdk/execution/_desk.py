@@ -1,4 +1,4 @@
-"""What the parts of an executor share: the time, alarms, questions that are open, and what is to be done."""
+"""State that the parts of an executor share: the time, alarms, open questions, and what is to be done."""
 
 import heapq
 from collections.abc import Callable

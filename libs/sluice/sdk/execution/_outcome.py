@@ -1,4 +1,4 @@
-"""How attempts end, and what earlier processes left of them."""
+"""Outcomes of attempts, and what earlier processes left of them."""
 
 from itertools import islice
 from typing import NamedTuple

@@ -1,4 +1,5 @@
-"""Whose an attempt is: whoever said so first in the log. Claims only save the others from trying.
+"""Ownership of an attempt: its first claim in the log. Entries of the bucket only save the others from
+trying.
 
 A bucket can be lost and made again, with attempts at work that it knows nothing of. So who begins an attempt
 says so behind the newest message about the job that it has read (`Publish.after`): of several, one succeeds,

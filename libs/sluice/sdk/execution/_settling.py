@@ -1,4 +1,4 @@
-"""What earlier processes of this executor left: ended, and reported, one attempt after another."""
+"""Settling of what earlier processes of this executor left: ended, and reported, one attempt at a time."""
 
 from collections import deque
 from collections.abc import Callable

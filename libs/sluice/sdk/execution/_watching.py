@@ -1,4 +1,4 @@
-"""What is looked at now and then, beside following the changes: claims, and what should run."""
+"""Periodic looks, beside following the changes: at claims, and at what should run."""
 
 from collections import deque
 from collections.abc import Callable

@@ -1,4 +1,5 @@
-"""What an executor asks for and is told: plain structs, so that a shell or a simulator can stand around it.
+"""Actions of an executor and their results: plain structs, so that a shell or a simulator can stand around
+it.
 
 `Ask(number, request)` wants `Machine.answer(number, answer)`, once: late, or `Unanswered`. An answer that
 comes twice, or after the end, changes nothing.

@@ -1,4 +1,4 @@
-"""What a killed `sluice up` has left running, as its `up.json` says; it is ended before anything else starts.
+"""Processes left running by a `sluice up` that was killed, by its `up.json`; they end before anything starts.
 
 Only a process that began when `up.json` says is one of ours. The server is known by the lock that it holds on
 its directory.

@@ -1,4 +1,4 @@
-"""Which workload of a job an answer to a check is about.
+"""Choice of the workload of a job that an answer to a check is about.
 
 A job may have several: the slice that runs and its growth, or one variant for each flavor. What is said of a
 job is meant for the one that asks; what runs already is hit only when it is named, or the only one there is.

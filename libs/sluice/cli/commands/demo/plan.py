@@ -1,4 +1,4 @@
-"""What the demo submits and when: manifests with two annotations of its own."""
+"""Plan of the demo's submissions: manifests with two annotations of its own."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What the log says of a run: per job, per queue and flavor, and every preemption. A fold; no measuring."""
+"""Report of a run from its log: per job, per queue and flavor, and every preemption. A fold; no measuring."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field

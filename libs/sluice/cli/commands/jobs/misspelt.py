@@ -1,4 +1,5 @@
-"""What of a manifest is accepted and means nothing: labels and annotations of Kueue's prefix, and fields."""
+"""Parts of a manifest that are accepted and mean nothing: labels and annotations of Kueue's prefix, and
+fields."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches

@@ -1,4 +1,4 @@
-"""What folds of several writers do to a workload: conditions, history, its place among those that wait."""
+"""Steps that folds of several writers share: conditions, history, the place among those that wait."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Why a workload has no quota, and where it stands in its queue."""
+"""Pending workloads: why each has no quota, and its position in its queue."""
 
 from collections.abc import Iterable, Iterator
 

@@ -1,4 +1,4 @@
-"""Where in its life a workload is, in one word: the only place that says so."""
+"""Phase of a workload, in one word: the only place that says so."""
 
 from enum import StrEnum
 

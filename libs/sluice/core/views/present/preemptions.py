@@ -1,4 +1,4 @@
-"""Who is to be preempted, for whom, and who is to go for a reservation (AC6): what is so at this moment."""
+"""Pending preemptions at this moment: targets, preemptors, and who is to go for a reservation (AC6)."""
 
 from sluice.core.views.holding import charged
 from sluice.core.views.records import WorkloadView

@@ -1,4 +1,4 @@
-"""Why a workload with quota is not admitted: its checks, and preemptions that wait for them (G6)."""
+"""Workloads with quota that are not admitted: their checks, and preemptions that wait for them (G6)."""
 
 from sluice.core.views.holding import leaving_victims
 from sluice.core.views.records import WorkloadView

@@ -27,7 +27,7 @@ from sluice.readmodel.metrics import CellMetrics
 from sluice.readmodel.objects import UnknownKindError, render
 from sluice.readmodel.scope import ForbiddenError, check
 from sluice.readmodel.selector import SelectorError
-from sluice.telemetry.http import Page, prometheus, serving
+from sluice.telemetry.http import Page, Pages, Scrape, serving
 
 from .changer import Changer, OvertakenError
 from .config import Config
@@ -88,15 +88,15 @@ class ApiService:
             await self.follower.save_last(SAVE_TIMEOUT_S)
             await self.log.close()
 
-    def _pages(self) -> dict[str, Callable[[], Awaitable[Page]]]:
+    def _pages(self) -> Pages:
         """Return what is served over HTTP, to orchestrators and Prometheus, without a login."""
         numbers = CellMetrics(lambda: self.follower.world, __version__, kueue_names=self.config.kueue_names)
 
         async def healthz() -> Page:
             return Page(msgspec.json.encode({"upto": self.follower.world.seq, "lag": self.follower.lag}))
 
-        async def metrics() -> Page:
-            return prometheus(numbers)
+        async def metrics() -> Scrape:
+            return Scrape(numbers)
 
         return {"/healthz": healthz, "/metrics": metrics}
 

@@ -1,6 +1,6 @@
 """Pages on the standing of budgets, over HTTP: `/budgets` for people and programs, `/metrics` to scrape."""
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -9,7 +9,7 @@ from prometheus_client import Metric
 
 from sluice.core.budgets.budgets import Limit, Standing, rounded
 from sluice.events.base import Micros
-from sluice.telemetry.http import Page, prometheus
+from sluice.telemetry.http import Page, Pages, Scrape
 
 from .office import Office
 
@@ -85,13 +85,13 @@ class Metrics(NamedTuple):
         yield unreadable
 
 
-def pages(office: Office, now: Callable[[], Micros]) -> dict[str, Callable[[], Awaitable[Page]]]:
+def pages(office: Office, now: Callable[[], Micros]) -> Pages:
     """Return what is served, by path."""
 
     async def budgets() -> Page:
         return Page(msgspec.json.encode({"budgets": report(office, now())}))
 
-    async def numbers() -> Page:
-        return prometheus(Metrics(office, now()))
+    async def numbers() -> Scrape:
+        return Scrape(Metrics(office, now()))
 
     return {"/budgets": budgets, "/metrics": numbers}

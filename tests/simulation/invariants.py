@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from sluice.events.base import Event, JobKey, WorkloadKey
-from sluice.events.checks import ChecksRejected, ChecksRequested, ChecksRetry, VerdictIgnored
+from sluice.events.checks import ChecksPending, ChecksRejected, ChecksRequested, ChecksRetry, VerdictIgnored
 from sluice.events.scheduler import (
     Evicted,
     Preempted,
@@ -232,6 +232,8 @@ ON_EVENT: dict[type[Event], Callable[["Watchman", Any, Entry], None]] = {
     Preempted: _preempted,
     ChecksRequested: _asked_for,
     ChecksRetry: _retried,
+    # The check that had asked for it is not asked any more.
+    ChecksPending: _begins_anew,
     ChecksRejected: _begins_anew,
     QuotaReserved: _begins_anew,
     WorkloadDeactivated: _begins_anew,

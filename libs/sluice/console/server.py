@@ -79,13 +79,14 @@ def application(
     numbers = {names: CellMetrics(lambda: seen[0], __version__, kueue_names=names) for names in (False, True)}
     seen: list[World] = []
 
-    def measured(world: World, *, kueue_names: bool) -> Page:
+    def measured(world: World, *, kueue_names: bool, accept: str) -> Page:
         seen[:] = [world]
-        return prometheus(numbers[kueue_names])
+        return prometheus(numbers[kueue_names], accept)
 
     async def metrics(request: web.Request) -> web.StreamResponse:
         access.user(request)
-        asked = partial(measured, kueue_names=request.query.get("names") == "kueue")
+        accept = request.headers.get("Accept", "")
+        asked = partial(measured, kueue_names=request.query.get("names") == "kueue", accept=accept)
         found = await cell.ask(0, asked)
         return web.Response(body=found.body, headers={"Content-Type": found.kind})
 

@@ -20,7 +20,7 @@ from sluice.core.timing import MICROS_PER_S
 from sluice.core.views import ClusterQueueView, cluster_queue_status, local_queue_status, reasons_of
 from sluice.core.views.present.unadmitted import waiting_for
 from sluice.core.views.quota_totals import cohort_names, members
-from sluice.core.views.totals import EVICTED, FINISHED, PREEMPTED, TOTALS, WAIT_BOUNDS_S, series
+from sluice.core.views.totals import EVICTED, FINISHED, PREEMPTED, TOTALS, WAIT_BOUNDS_S, Exemplar, series
 from sluice.core.workload import reasons
 from sluice.core.workload.pending_reasons import PENDING_EVALUATION, WAITING_FOR_PREEMPTED
 from sluice.log.cell import Presence
@@ -327,7 +327,8 @@ def _counters(world: World) -> Iterator["Metric"]:
     for name, total in TOTALS.items():
         base = name.removesuffix("_bucket")
         if base != name:
-            yield _histogram(HistogramMetricFamily(base, total.text, labels=QUEUE), base, found)
+            family = HistogramMetricFamily(base, total.text, labels=QUEUE)
+            yield _histogram(family, base, found, world.view.exemplars)
         elif f"{name.removesuffix('_count').removesuffix('_sum')}_bucket" not in TOTALS:
             counter = CounterMetricFamily(name, total.text, labels=total.labels)
             # A rate does not see the first event of a series that begins with it.
@@ -346,7 +347,12 @@ def _from_zero(name: str, labels: Sequence[str], queues: Sequence[str]) -> Itera
         yield from ((queue, second) for queue in queues)
 
 
-def _histogram(family: Any, base: str, found: Mapping[str, list[tuple[dict[str, str], float]]]) -> "Metric":
+def _histogram(
+    family: Any,
+    base: str,
+    found: Mapping[str, list[tuple[dict[str, str], float]]],
+    exemplars: Mapping[tuple[str, ...], Exemplar],
+) -> "Metric":
     buckets: dict[str, list[tuple[str, float]]] = {}
     for labels, value in found.get(f"{base}_bucket", ()):
         buckets.setdefault(labels["cluster_queue"], []).append((labels["le"], value))
@@ -354,12 +360,23 @@ def _histogram(family: Any, base: str, found: Mapping[str, list[tuple[dict[str, 
     for queue, counted in buckets.items():
         # Bounds that nobody has come under yet have no series of their own.
         known, all_of = dict(counted), 0.0
-        rows = []
+        rows: list[tuple[Any, ...]] = []
         for bound in (*map(str, WAIT_BOUNDS_S), "+Inf"):
             all_of = known.get(bound, all_of)
-            rows.append((bound, all_of))
+            example = exemplars.get((f"{base}_bucket", queue, bound))
+            rows.append((bound, all_of) if example is None else (bound, all_of, _shown(example)))
         family.add_metric([queue], rows, sums.get(queue, 0.0))
     return family  # type: ignore[no-any-return]
+
+
+def _shown(example: Exemplar) -> Any:
+    """Return an exemplar as OpenMetrics has it: the sequence of the event with which that time ended."""
+    from prometheus_client.samples import Exemplar as Shown
+    from prometheus_client.samples import Timestamp
+
+    seconds, micros = divmod(example.at, MICROS_PER_S)
+    value = max(0, example.micros) / MICROS_PER_S
+    return Shown({"sequence": str(example.seq)}, value, Timestamp(seconds, micros * 1000))
 
 
 def _renamed(family: "Metric") -> "Metric":

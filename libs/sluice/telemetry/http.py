@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from prometheus_client.registry import Collector
 
-__all__ = ["Page", "prometheus", "serving"]
+__all__ = ["Page", "Pages", "Scrape", "prometheus", "serving"]
 
 STOP_S = 1.0
 """How long an answer under way may take when the server ends."""
@@ -21,18 +21,30 @@ class Page(NamedTuple):
     status: int = 200
 
 
-def prometheus(numbers: "Collector") -> Page:
-    """Return the page that Prometheus reads *numbers* from."""
-    # Only here: it takes 50 ms to import, as `aiohttp` does below, and most controllers serve nothing.
-    from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+class Scrape(NamedTuple):
+    """An answer to Prometheus, in the format that it asks for."""
 
-    return Page(generate_latest(numbers), CONTENT_TYPE_LATEST)
+    numbers: "Collector"
+
+
+Pages = Mapping[str, Callable[[], Awaitable[Page | Scrape]]]
+"""Path -> the answer."""
+
+
+def prometheus(numbers: "Collector", accept: str = "") -> Page:
+    """Return the page that Prometheus reads *numbers* from, in the format that it accepts.
+
+    *accept*: the header of the request. With `application/openmetrics-text` histograms have exemplars.
+    """
+    # Only here: it takes 50 ms to import, as `aiohttp` does below, and most controllers serve nothing.
+    from prometheus_client.exposition import choose_encoder
+
+    encode, kind = choose_encoder(accept)
+    return Page(encode(numbers), kind)
 
 
 @asynccontextmanager
-async def serving(
-    address: str, variable: str, pages: Mapping[str, Callable[[], Awaitable[Page]]]
-) -> AsyncIterator[int]:
+async def serving(address: str, variable: str, pages: Pages) -> AsyncIterator[int]:
     """Serve *pages* by path at *address*, `host:port` or `:port` (all hosts), "" for not at all.
 
     Yields the port. *variable*: of the environment, that has the address.
@@ -49,9 +61,13 @@ async def serving(
         raise ValueError(f"{variable}={address!r}: expected host:port or :port")
     from aiohttp import web
 
-    def handler(page: Callable[[], Awaitable[Page]]) -> Callable[[web.Request], Awaitable[web.Response]]:
-        async def handle(_: web.Request) -> web.Response:
+    def handler(
+        page: Callable[[], Awaitable[Page | Scrape]],
+    ) -> Callable[[web.Request], Awaitable[web.Response]]:
+        async def handle(request: web.Request) -> web.Response:
             found = await page()
+            if isinstance(found, Scrape):
+                found = prometheus(found.numbers, request.headers.get("Accept", ""))
             return web.Response(body=found.body, status=found.status, headers={"Content-Type": found.kind})
 
         return handle

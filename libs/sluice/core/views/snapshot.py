@@ -18,9 +18,10 @@ from .finished import Kept
 from .lazy_dict import LazyDict, Stored, as_stored
 from .records import ActiveState, WorkloadView
 from .rows import CLUSTER_QUEUE, JOB, LOCAL_QUEUE, WORKLOAD, Record, Rows, encode
+from .totals import Exemplar
 from .view import View
 
-_FOLD = 16
+_FOLD = 17
 """Raise it when the same events are folded to another state."""
 
 _Stored = dict[str, bytes | int]
@@ -48,6 +49,7 @@ _Snapshot: Any = msgspec.defstruct(
         ("config", kueue.ConfigurationSpec),
         ("counters", dict[str, int]),
         ("totals", list[tuple[tuple[str, ...], int]]),
+        ("exemplars", list[tuple[tuple[str, ...], tuple[int, int, int]]]),
     ],
     array_like=True,
 )
@@ -74,6 +76,7 @@ def dump(view: View) -> bytes:
             config=view.config,
             counters={name: value for name, value in vars(view).items() if isinstance(value, int)},
             totals=list(view.totals.items()),
+            exemplars=list(view.exemplars.items()),
         )
     )
 
@@ -114,6 +117,7 @@ def load(data: bytes | msgspec.Raw) -> View:
     for name, value in found.counters.items():
         setattr(view, name, value)
     view.totals = dict(found.totals)
+    view.exemplars = {series: Exemplar(*example) for series, example in found.exemplars}
     view.parents, view.slices = dict.fromkeys(found.parents), dict.fromkeys(found.slices)
     view.finished.load(found.finished)
     view.workloads.update(found.workloads)

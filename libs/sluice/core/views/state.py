@@ -6,7 +6,7 @@ from sluice.events.base import JobKey, Micros, WorkloadKey
 from .finished import Finished
 from .lazy_dict import LazyDict, Stored
 from .records import ActiveState, ClusterQueueView, JobView, LocalQueueView, WorkloadView
-from .totals import Totals
+from .totals import Exemplars, Totals
 
 
 class State:
@@ -28,6 +28,7 @@ class State:
         """Admission checks of which the service has said something."""
         self.config = kueue.ConfigurationSpec()
         self.totals: Totals = {}
+        self.exemplars: Exemplars = {}
         """What is counted for operators, see `totals`."""
         self.seq = 0
         """Of the last event folded."""

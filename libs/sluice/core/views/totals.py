@@ -13,6 +13,19 @@ Totals = dict[tuple[str, ...], int]
 """(metric, value of each label) -> total, in whole units of the metric."""
 
 
+class Exemplar(NamedTuple):
+    """The newest time that a bucket of a histogram has counted, and where in the log it ended."""
+
+    micros: int
+    seq: int
+    at: int
+    """Microseconds since the epoch."""
+
+
+Exemplars = dict[tuple[str, ...], Exemplar]
+"""(metric, value of each label) of the narrowest bucket that counts it -> what it counted last."""
+
+
 class Total(NamedTuple):
     """One metric: what it says, its labels, and how many of what is counted make one unit."""
 
@@ -127,12 +140,15 @@ def _histogram(metric: str, cluster_queue: str) -> tuple[tuple[str, ...], ...]:
     )
 
 
-def waited(totals: Totals, metric: str, cluster_queue: str, micros: int) -> None:
-    """Add one waiting time to a histogram."""
+def waited(totals: Totals, exemplars: Exemplars, metric: str, cluster_queue: str, example: Exemplar) -> None:
+    """Add one waiting time to a histogram, and keep it as the exemplar of its bucket."""
+    micros = example.micros
     counted, total, *buckets = _histogram(metric, cluster_queue)
     totals[counted] = totals.get(counted, 0) + 1
     totals[total] = totals.get(total, 0) + max(0, micros)
-    for bucket in buckets[bisect_left(_BOUNDS_US, micros) :]:
+    narrowest = bisect_left(_BOUNDS_US, micros)
+    exemplars[buckets[narrowest]] = example
+    for bucket in buckets[narrowest:]:
         totals[bucket] = totals.get(bucket, 0) + 1
 
 
@@ -146,4 +162,4 @@ def series(totals: Totals) -> Iterator[tuple[str, dict[str, str], float]]:
             yield key[0], dict(zip(metric.labels, key[1:], strict=True)), shown
 
 
-__all__ = ["EVICTED", "FINISHED", "PREEMPTED", "TOTALS", "WAIT_BOUNDS_S", "series"]
+__all__ = ["EVICTED", "FINISHED", "PREEMPTED", "TOTALS", "WAIT_BOUNDS_S", "Exemplar", "series"]

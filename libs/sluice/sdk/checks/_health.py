@@ -7,7 +7,7 @@ import msgspec
 from sluice.log.errors import LogUnavailableError
 from sluice.log.nats.jetstream import JetStreamLog
 from sluice.log.runtime.lease import Lease
-from sluice.telemetry.http import Page, prometheus
+from sluice.telemetry.http import Page, Scrape
 
 from ._metrics import Numbers
 
@@ -47,6 +47,6 @@ class Health:
         well, body = await self.body()
         return Page(body, status=200 if well else 503)
 
-    async def metrics(self) -> Page:
+    async def metrics(self) -> Scrape:
         """Return what it counts, for Prometheus."""
-        return prometheus(self.numbers)
+        return Scrape(self.numbers)

@@ -28,7 +28,7 @@ from sluice.protocol.dispatch import key_token
 from sluice.protocol.subjects import verdict_suffix
 from sluice.sdk._client import AsyncClient
 from sluice.telemetry import start
-from sluice.telemetry.http import serving
+from sluice.telemetry.http import Pages, serving
 
 from ._check import call
 from ._clock import LoopClock
@@ -79,7 +79,7 @@ class Process:
         self.app.running = self
         async with contextlib.AsyncExitStack() as stack:
             health = Health(self.app.name, self.instance, self.numbers, self.lease, self.client.log)
-            pages = {"/healthz": health.healthz, "/metrics": health.metrics}
+            pages: Pages = {"/healthz": health.healthz, "/metrics": health.metrics}
             self.health_port = await stack.enter_async_context(serving(self.http, "SLUICE_CHECK_HTTP", pages))
             for lifespan in self.app.lifespans:
                 await stack.enter_async_context(lifespan(self.app))

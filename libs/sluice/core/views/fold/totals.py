@@ -18,7 +18,6 @@ from sluice.core.views.totals import (
     SLICES_RESIZED,
     SLICES_WAITED,
     count,
-    waited,
 )
 from sluice.core.world.inadmissible import constraints_in
 from sluice.events.base import Event, Micros
@@ -26,6 +25,7 @@ from sluice.events.scheduler import PendingReasonChanged, Preempted, WorkloadSli
 from sluice.events.slices import WorkloadCreated, WorkloadDeleted, WorkloadFinished, WorkloadUpdated
 
 from .variant_totals import VARIANT_TOTAL_FOLDS
+from .waits import observe
 
 
 def _created(state: State, event: WorkloadCreated, _at: Micros) -> None:
@@ -80,7 +80,7 @@ def _finished(state: State, event: WorkloadFinished, at: Micros) -> None:
     job = state.jobs.get(workload.record.job.key) if workload.record.job is not None else None
     before = workload.ran_us if job is None else job.ran_us
     now = 0 if workload.admitted_at is None else max(0, at - workload.admitted_at)
-    waited(state.totals, EXECUTION, queue_name(workload), before + now)
+    observe(state, EXECUTION, queue_name(workload), before + now, at)
 
 
 def queue_name(workload: WorkloadView) -> str:

@@ -17,14 +17,13 @@ from sluice.core.views.totals import (
     VARIANTS_SWITCHED,
     VARIANTS_UNGATED,
     count,
-    waited,
 )
 from sluice.core.workload.reasons import WAIT_FOR_START
 from sluice.events import scheduler, slices, variants
 from sluice.events.base import Event, Micros, PodSetAssignment
 
 from .common import goes_on
-from .waits import waiting_since
+from .waits import observe, waiting_since
 
 
 def _admitted(state: State, event: scheduler.Admitted, _at: Micros) -> None:
@@ -52,7 +51,7 @@ def _parent_admitted(state: State, event: variants.ParentAdmitted, at: Micros) -
     count(state.totals, ADMITTED, event.cluster_queue)
     parent = state.workloads.get(event.workload)
     if parent is not None:
-        waited(state.totals, ADMISSION_WAIT, event.cluster_queue, at - waiting_since(parent))
+        observe(state, ADMISSION_WAIT, event.cluster_queue, at - waiting_since(parent), at)
         _moved(state, parent, event.pod_sets, event.cluster_queue)
 
 
@@ -77,7 +76,7 @@ def _ready(state: State, event: slices.WorkloadPodsReady, at: Micros) -> None:
         return
     ready = workload.conditions.get("PodsReady")
     if workload.admitted_at is not None and (ready is None or ready.reason == WAIT_FOR_START):
-        waited(state.totals, READY_WAIT, workload.cluster_queue_name, at - workload.admitted_at)
+        observe(state, READY_WAIT, workload.cluster_queue_name, at - workload.admitted_at, at)
     if not workload.migrations:
         return
     last = workload.migrations[-1]

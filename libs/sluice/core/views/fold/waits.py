@@ -2,9 +2,22 @@
 
 from sluice.core.views.records import WorkloadView
 from sluice.core.views.state import State
-from sluice.core.views.totals import ADMISSION_WAIT, CHECKS_WAIT, QUOTA_RESERVED, QUOTA_WAIT, count, waited
+from sluice.core.views.totals import (
+    ADMISSION_WAIT,
+    CHECKS_WAIT,
+    QUOTA_RESERVED,
+    QUOTA_WAIT,
+    Exemplar,
+    count,
+    waited,
+)
 from sluice.events.base import Micros
 from sluice.events.scheduler import Admitted, QuotaReserved
+
+
+def observe(state: State, metric: str, cluster_queue: str, micros: int, at: Micros) -> None:
+    """Count a time that has ended with the event that is folded, decided at *at*."""
+    waited(state.totals, state.exemplars, metric, cluster_queue, Exemplar(micros, state.seq, at))
 
 
 def reserved(state: State, event: QuotaReserved, at: Micros) -> None:
@@ -13,7 +26,7 @@ def reserved(state: State, event: QuotaReserved, at: Micros) -> None:
     if workload is None or workload.record.parent is not None:
         return
     count(state.totals, QUOTA_RESERVED, event.cluster_queue)
-    waited(state.totals, QUOTA_WAIT, event.cluster_queue, at - waiting_since(workload))
+    observe(state, QUOTA_WAIT, event.cluster_queue, at - waiting_since(workload), at)
 
 
 def waiting_since(workload: WorkloadView) -> Micros:
@@ -30,9 +43,9 @@ def admitted(state: State, event: Admitted, at: Micros) -> None:
     if workload is None or workload.cluster_queue is None or workload.reserved_at is None:
         return
     if workload.check_attempt:
-        waited(state.totals, CHECKS_WAIT, workload.cluster_queue.name, at - workload.reserved_at)
+        observe(state, CHECKS_WAIT, workload.cluster_queue.name, at - workload.reserved_at, at)
     if workload.record.parent is None:
-        waited(state.totals, ADMISSION_WAIT, workload.cluster_queue.name, at - waiting_since(workload))
+        observe(state, ADMISSION_WAIT, workload.cluster_queue.name, at - waiting_since(workload), at)
 
 
 def ran(state: State, workload: WorkloadView, at: Micros) -> None:

@@ -52,6 +52,18 @@ def test_every_panel_shows_something_of_a_cell_under_load(cell: Cell) -> None:
         raise AssertionError(f"{error}; nothing is shown by {sorted(lacking)}") from error
 
 
+def test_an_exemplar_leads_from_a_bucket_to_the_log(cell: Cell) -> None:
+    """Prometheus asks for OpenMetrics by itself; `sluice log show` has the event at the sequence."""
+    metric = "sluice_quota_reserved_wait_time_seconds_bucket"
+    ends(cell, 0)
+    wait_until(lambda: bool(cell.exemplars(metric)))
+    for series in cell.exemplars(metric):
+        assert series["seriesLabels"]["cluster_queue"]
+        for each in series["exemplars"]:
+            shown = cell.run("log", "show", each["labels"]["sequence"])
+            assert "QuotaReserved" in shown
+
+
 def test_a_job_of_real_services_is_a_trace(cell: Cell) -> None:
     """Through variants, a check, a migration and a preemption, sent to a collector while the cell runs."""
     if not cell.value("sluice_migrations_total > 0"):

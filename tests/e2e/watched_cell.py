@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 import subprocess
+import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -82,10 +83,18 @@ class Cell:
         """Return the series of a query between two times (Unix), with a value each *step* seconds."""
         return self._result("query_range", query=expression, start=begin, end=end, step=step)
 
+    def exemplars(self, metric: str) -> list[Any]:
+        """Return what Prometheus has kept of exemplars in the last hour, by series."""
+        now = time.time()
+        return self._asked("query_exemplars", query=metric, start=now - 3600, end=now)
+
     def _result(self, way: str, **asked: object) -> list[Any]:
+        return list(self._asked(way, **asked)["result"])
+
+    def _asked(self, way: str, **asked: object) -> Any:
         address = f"{self.api}/api/v1/{way}?{urlencode(asked)}"
         with urllib.request.urlopen(address, timeout=60) as answer:
-            return list(json.load(answer)["data"]["result"])
+            return json.load(answer)["data"]
 
 
 @contextlib.contextmanager
@@ -117,6 +126,7 @@ def watched(home: Path) -> Iterator[Cell]:
                 f"--config.file={home / 'prometheus.yaml'}",
                 f"--storage.tsdb.path={home / 'tsdb'}",
                 f"--web.listen-address=127.0.0.1:{port}",
+                "--enable-feature=exemplar-storage",
             ],
             stdout=subprocess.DEVNULL,
             stderr=stack.enter_context((home / "prometheus.log").open("w")),

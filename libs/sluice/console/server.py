@@ -76,6 +76,26 @@ def application(
         upto = await cell.ask(0, lambda world: world.seq)
         return web.json_response({"upto": upto, "lag": cell.lag})
 
+    async def unknown(request: web.Request) -> web.StreamResponse:
+        raise NotFoundError("address", request.path[:200])
+
+    async def static_file(request: web.Request) -> web.StreamResponse:
+        return pages.file(request)
+
+    async def page(request: web.Request) -> web.StreamResponse:
+        return pages.page(request)
+
+    app.router.add_get(f"{PREFIX}/openapi.json", described)
+    app.router.add_get(f"{PREFIX}/stream", streamed)
+    app.router.add_get("/healthz", healthy)
+    app.router.add_get("/metrics", _metrics(cell, access))
+    app.router.add_route("*", "/api/{rest:.*}", unknown)
+    app.router.add_get("/static/{path:.+}", static_file)
+    app.router.add_get("/{page:.*}", page)
+    return app
+
+
+def _metrics(cell: Looked, access: Access) -> Handler:
     numbers = {names: CellMetrics(lambda: seen[0], __version__, kueue_names=names) for names in (False, True)}
     seen: list[World] = []
 
@@ -90,23 +110,7 @@ def application(
         found = await cell.ask(0, asked)
         return web.Response(body=found.body, headers={"Content-Type": found.kind})
 
-    async def unknown(request: web.Request) -> web.StreamResponse:
-        raise NotFoundError("address", request.path[:200])
-
-    async def static_file(request: web.Request) -> web.StreamResponse:
-        return pages.file(request)
-
-    async def page(request: web.Request) -> web.StreamResponse:
-        return pages.page(request)
-
-    app.router.add_get(f"{PREFIX}/openapi.json", described)
-    app.router.add_get(f"{PREFIX}/stream", streamed)
-    app.router.add_get("/healthz", healthy)
-    app.router.add_get("/metrics", metrics)
-    app.router.add_route("*", "/api/{rest:.*}", unknown)
-    app.router.add_get("/static/{path:.+}", static_file)
-    app.router.add_get("/{page:.*}", page)
-    return app
+    return metrics
 
 
 def _answering(handlers: Handlers, route: Route) -> Handler:

@@ -675,9 +675,9 @@ def _panel(panel: Panel, source: DataSourceRef) -> stat.Panel | timeseries.Panel
         shown = timeseries.Panel().span(12).height(8).fill_opacity(8).min(0).legend(legend)
     shown.title(panel.title).description(panel.text).unit(panel.unit).datasource(source)
     for place, (expression, said) in enumerate(panel.queries.items()):
-        shown.with_target(
-            prometheus.Dataquery().ref_id(chr(ord("A") + place)).expr(expression).legend_format(said)
-        )
+        query = prometheus.Dataquery().ref_id(chr(ord("A") + place)).expr(expression).legend_format(said)
+        # The points above the curve lead to the log: each has the sequence with which its time ended.
+        shown.with_target(query.exemplar(True) if "histogram_quantile" in expression else query)
     return shown
 
 

@@ -52,6 +52,17 @@ MIDDLE = """
 ## What has been counted since the log began
 
 Histograms have the buckets `le` of {bounds} seconds.
+
+**Exemplars.** A bucket carries the newest time that it has counted, with the sequence of the event that
+ended it, for whoever asks for OpenMetrics, as Prometheus does by itself (it keeps them with
+`--enable-feature=exemplar-storage`; Grafana shows them as points above the curves):
+
+```text
+sluice_admission_wait_time_seconds_bucket{{cluster_queue="research",le="40"}} 12.0 # {{sequence="48213"}} 31.7 1764259200.25
+```
+
+`sluice log show 48213` has the event, and with it the workload; `sluice why JOB --at 48213`,
+`sluice replay timeline JOB` and the console at that sequence say why it took so long.
 """
 
 

@@ -4,14 +4,16 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
 from sluice.core.preemption.targets import RULES
 from sluice.core.views import reasons_of, why_pending
-from sluice.core.views.totals import TOTALS
+from sluice.core.views.totals import TOTALS, WAIT_BOUNDS_S
 from sluice.events.codec import decode_commit
-from sluice.events.scheduler import Preempted, QuotaReserved
-from sluice.events.slices import WorkloadFinished
+from sluice.events.scheduler import Admitted, Preempted, QuotaReserved
+from sluice.events.slices import WorkloadFinished, WorkloadPodsReady
+from sluice.events.variants import ParentAdmitted
 from sluice.log.contract import Entry
 from sluice.protocol.subjects import COMMITS
 from sluice.readmodel import snapshot
@@ -75,6 +77,69 @@ def events_of(entries: list[Entry]) -> list[Any]:
     ]
 
 
+OPENMETRICS = "application/openmetrics-text;version=1.0.0;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
+"""As Prometheus asks."""
+
+
+def exemplars(world: World, **options: Any) -> list[Any]:
+    """Return the samples of buckets that have an exemplar."""
+    found = prometheus(CellMetrics(lambda: world, "1", **options), OPENMETRICS)
+    assert found.kind.startswith("application/openmetrics-text")
+    return [
+        sample
+        for family in openmetrics(found.body.decode())
+        for sample in family.samples
+        if sample.exemplar is not None
+    ]
+
+
+_ENDS = {
+    "sluice_quota_reserved_wait_time_seconds_bucket": (QuotaReserved,),
+    "sluice_admission_checks_wait_time_seconds_bucket": (Admitted,),
+    "sluice_admission_wait_time_seconds_bucket": (Admitted, ParentAdmitted),
+    "sluice_admitted_until_ready_wait_time_seconds_bucket": (WorkloadPodsReady,),
+    "sluice_execution_time_seconds_bucket": (WorkloadFinished,),
+}
+
+
+@pytest.mark.parametrize("log", ["entries", "racing"])
+def test_an_exemplar_leads_to_the_event_with_which_a_time_ended(
+    log: str, request: pytest.FixtureRequest
+) -> None:
+    """The value is one of its bucket, and the sequence that of a commit with such an event."""
+    every = request.getfixturevalue(log)
+    found = exemplars(folded(every))
+    assert {sample.name for sample in found} <= set(_ENDS)
+    assert len({sample.name for sample in found}) >= 3
+    for sample in found:
+        at = next(entry for entry in every if str(entry.seq) == sample.exemplar.labels["sequence"])
+        assert any(isinstance(event, _ENDS[sample.name]) for event in events_of([at]))
+        bounds = (0, *WAIT_BOUNDS_S, float("inf"))
+        own = bounds.index(float(sample.labels["le"]))
+        assert bounds[own - 1] <= sample.exemplar.value <= bounds[own]
+        # The times of decisions: no later than the server's when it stored them, which steps can be ahead of.
+        assert sample.exemplar.timestamp is not None
+
+
+@pytest.mark.parametrize("log", ["entries", "racing"])
+def test_both_formats_say_the_same_numbers(log: str, request: pytest.FixtureRequest) -> None:
+    world = folded(request.getfixturevalue(log))
+    said = prometheus(CellMetrics(lambda: world, "1", kueue_names=True), OPENMETRICS).body.decode()
+    assert said.endswith("# EOF\n")
+    other = {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in openmetrics(said)
+        for sample in family.samples
+    }
+    assert other == page(world, kueue_names=True)
+    mine, theirs = (
+        [each for each in exemplars(world, kueue_names=True) if each.name.startswith(prefix)]
+        for prefix in ("sluice_", "kueue_")
+    )
+    assert [each.exemplar for each in mine] == [each.exemplar for each in theirs]
+    assert mine
+
+
 @pytest.mark.parametrize("part", [0.2, 0.5, 0.9])
 @pytest.mark.parametrize("log", ["entries", "racing"])
 def test_a_replica_that_begins_with_a_snapshot_has_the_same(
@@ -86,6 +151,7 @@ def test_a_replica_that_begins_with_a_snapshot_has_the_same(
     again = snapshot.load(snapshot.dump(begun), begun.seq, begun.at)
     again.fold(every[cut:])
     assert page(again) == page(folded(every))
+    assert exemplars(again) == exemplars(folded(every))
 
 
 def test_counters_count_what_stands_in_the_log(entries: list[Entry]) -> None:

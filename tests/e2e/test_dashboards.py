@@ -10,7 +10,7 @@ from tests.support.waiting import wait_until
 from tests.unit.docs.dashboards import panels
 
 from .dashboard_load import borrow, ends, grow, prepare, race, refuse
-from .watched_cell import Cell, needs_prometheus, watched
+from .watched_cell import Cell, needs_prometheus, queue, submit, watched
 
 pytestmark = [pytest.mark.nats, pytest.mark.long, needs_prometheus]
 
@@ -55,7 +55,8 @@ def test_every_panel_shows_something_of_a_cell_under_load(cell: Cell) -> None:
 def test_an_exemplar_leads_from_a_bucket_to_the_log(cell: Cell) -> None:
     """Prometheus asks for OpenMetrics by itself; `sluice log show` has the event at the sequence."""
     metric = "sluice_quota_reserved_wait_time_seconds_bucket"
-    ends(cell, 0)
+    queue(cell, "example")
+    submit(cell, "example", "example")
     wait_until(lambda: bool(cell.exemplars(metric)))
     for series in cell.exemplars(metric):
         assert series["seriesLabels"]["cluster_queue"]

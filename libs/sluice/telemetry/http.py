@@ -38,8 +38,13 @@ def prometheus(numbers: "Collector", accept: str = "") -> Page:
     """
     # Only here: it takes 50 ms to import, as `aiohttp` does below, and most controllers serve nothing.
     from prometheus_client.exposition import choose_encoder
+    from prometheus_client.openmetrics.exposition import ALLOWUTF8, generate_latest
 
     encode, kind = choose_encoder(accept)
+    if kind.startswith("application/openmetrics-text"):
+        # Our names have nothing to escape, whatever the scheme: a third of the time went into looking.
+        told = generate_latest(numbers, escaping=ALLOWUTF8, version="1.0.0")  # type: ignore[no-untyped-call]
+        return Page(told, kind)
     return Page(encode(numbers), kind)
 
 

@@ -58,7 +58,7 @@ ended it, for whoever asks for OpenMetrics, as Prometheus does by itself (it kee
 `--enable-feature=exemplar-storage`; Grafana shows them as points above the curves):
 
 ```text
-sluice_admission_wait_time_seconds_bucket{{cluster_queue="research",le="40"}} 12.0 # {{sequence="48213"}} 31.7 1764259200.25
+sluice_admission_wait_time_seconds_bucket{{cluster_queue="research",le="40"}} 12.0 # {{sequence="48213"}} 31.7
 ```
 
 `sluice log show 48213` has the event, and with it the workload; `sluice why JOB --at 48213`,

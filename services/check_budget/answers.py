@@ -12,7 +12,7 @@ from sluice.log.errors import LogUnavailableError
 from sluice.log.nats.jetstream import JetStreamLog
 from sluice.log.nats.responder import Responder
 
-from .office import Office
+from .ledger import Ledger
 from .page import report
 
 log = structlog.get_logger("sluice.check.budget")
@@ -20,7 +20,7 @@ log = structlog.get_logger("sluice.check.budget")
 
 @asynccontextmanager
 async def answering(
-    source: JetStreamLog, office: Office, now: Callable[[], Micros], active: Callable[[], bool]
+    source: JetStreamLog, ledger: Ledger, now: Callable[[], Micros], active: Callable[[], bool]
 ) -> AsyncIterator[None]:
     """Answer while inside. Stand-bys are silent: what is promised is known to the active replica only.
 
@@ -31,7 +31,7 @@ async def answering(
         if not active():
             return None
         at = now()
-        return msgspec.json.encode({"at": rfc3339(at), "budgets": report(office, at)})
+        return msgspec.json.encode({"at": rfc3339(at), "budgets": report(ledger, at)})
 
     responder = Responder(source.url, "check-budget-query")
     try:

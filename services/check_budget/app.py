@@ -1,4 +1,4 @@
-"""The budget check as a controller: requests go to the office, and are asked again when it says so."""
+"""The budget check as a controller: requests go to the ledger, and are asked again when it says so."""
 
 import asyncio
 import time
@@ -16,9 +16,9 @@ from sluice.services.common.http import Http
 from sluice.telemetry.http import serving
 
 from .answers import answering
-from .books import Books
 from .config import Config
-from .office import HOUR_S, Office, case_key
+from .follower import LedgerFollower
+from .ledger import HOUR_S, Ledger, case_key
 from .page import pages
 from .prometheus import Readers
 
@@ -39,12 +39,12 @@ def wall() -> Micros:
 
 
 class Desk:
-    """Between the controller and the office: gathers requests, and tells when to ask again."""
+    """Between the controller and the ledger: gathers requests, and tells when to ask again."""
 
-    def __init__(self, office: Office, recheck: Callable[[Any], int], clock: Callable[[], Micros]) -> None:
-        self.office, self._recheck, self._clock = office, recheck, clock
+    def __init__(self, ledger: Ledger, recheck: Callable[[Any], int], clock: Callable[[], Micros]) -> None:
+        self.ledger, self._recheck, self._clock = ledger, recheck, clock
         self.ready = asyncio.Event()
-        """Set once the office knows what was consumed."""
+        """Set once the ledger knows what was consumed."""
         self.over: dict[str, Standing] = {}
         """Budgets that evict now."""
         self._editions: dict[str, int] = {}
@@ -58,32 +58,32 @@ class Desk:
 
     def now(self) -> Micros:
         # The clock of a scheduler elsewhere may be a little ahead.
-        return max(self._clock(), self.office.consumption.at)
+        return max(self._clock(), self.ledger.consumption.at)
 
     async def ask(self, request: Request[Any]) -> Verdict:
         """Return the verdict on a request."""
         await self.ready.wait()
-        case = self.office.enter(request)
+        case = self.ledger.enter(request)
         if not case.approved:
             case.asking += 1
             try:
                 await self._judged()
             finally:
                 case.asking -= 1
-        return self.office.answer(case, self.now())
+        return self.ledger.answer(case, self.now())
 
     async def watch(self, request: Request[Any]) -> Verdict | None:
         """Return what takes an approval back, None if it stays."""
         await self.ready.wait()
-        self.office.enter(request)
+        self.ledger.enter(request)
         # What was found of an earlier edition of a budget takes nothing back.
-        accounts = self.office.accounts
+        accounts = self.ledger.accounts
         over = {
             name: standing
             for name, standing in self.over.items()
             if name in accounts and accounts[name].generation == self._editions.get(name)
         }
-        return self.office.withdrawal(request, over, self.now())
+        return self.ledger.withdrawal(request, over, self.now())
 
     async def _judged(self) -> None:
         if self._judging is None or self._judging.done():
@@ -98,7 +98,7 @@ class Desk:
 
     def _judge(self) -> bool:
         """Judge, and have asked again what has another answer; False if not all could be."""
-        changed = {case.key for case in self.office.judge(self.now()) if not case.asking}
+        changed = {case.key for case in self.ledger.judge(self.now()) if not case.asking}
         return not changed or self._recheck(lambda request: case_key(request) in changed) >= len(changed)
 
     async def run(self) -> None:
@@ -109,7 +109,7 @@ class Desk:
             now = self.now()
             reached = self._judge()
             self._evict(now)
-            wakes = self.office.next_change(now)
+            wakes = self.ledger.next_change(now)
             # Right after a start the requests are known before they can be asked about.
             wait_s = AT_MOST_S if reached else AGAIN_S
             if wakes is not None:
@@ -123,14 +123,14 @@ class Desk:
             await asyncio.sleep(max(0.0, AT_LEAST_S - (time.monotonic() - started)))
 
     def _evict(self, now: Micros) -> None:
-        before, self.over = self.over, self.office.exceeded(now)
-        self._editions = {name: self.office.accounts[name].generation for name in self.over}
+        before, self.over = self.over, self.ledger.exceeded(now)
+        self._editions = {name: self.ledger.accounts[name].generation for name in self.over}
         if news := self.over.keys() - before.keys():
             log.info("budgets are used up", budgets=sorted(news))
             self._recheck(
                 lambda request: (
                     request.state == "Ready"
-                    and any(account.name in news for account in self.office.concerning(request))
+                    and any(account.name in news for account in self.ledger.concerning(request))
                 )
             )
 
@@ -138,42 +138,42 @@ class Desk:
 def make(config: Config) -> Controller:
     """Return the controller, to be run."""
     app = Controller(config.controller, Settings(concurrency=10_000, timeout_s=None))
-    office = Office(refresh_us=int(config.refresh_s * MICROS_PER_S))
-    desk = Desk(office, app.recheck, wall)
+    ledger = Ledger(refresh_us=int(config.refresh_s * MICROS_PER_S))
+    desk = Desk(ledger, app.recheck, wall)
 
     budget = app.check(desk.ask)
     budget.watch(every=HOUR_S)(desk.watch)
 
     @budget.on_stop
     async def stop(request: Request[Any]) -> None:
-        office.leave(request)
+        ledger.leave(request)
         desk.changed()
 
     @app.on_active
     async def active(requests: Sequence[Request[Any]]) -> None:
         # What a predecessor has approved is promised, before anybody else is let in.
-        office.cases.clear()
+        ledger.cases.clear()
         for request in requests:
-            office.enter(request)
+            ledger.enter(request)
         desk.changed()
 
     @app.lifespan
     @asynccontextmanager
     async def following(controller: Controller) -> AsyncIterator[None]:
         source = controller.running.client.log
-        books = Books(source, office, desk.changed, config.snapshot_entries)
-        books.ready = desk.ready
+        follower = LedgerFollower(source, ledger, desk.changed, config.snapshot_entries)
+        follower.ready = desk.ready
 
         def active() -> bool:
             return desk.ready.is_set() and bool(controller.running and controller.running.numbers.active)
 
         async with (
             Http() as http,
-            serving(config.http, "CHECK_BUDGET_HTTP", pages(office, desk.now)),
-            answering(source, office, desk.now, active),
+            serving(config.http, "CHECK_BUDGET_HTTP", pages(ledger, desk.now)),
+            answering(source, ledger, desk.now, active),
         ):
-            readers = Readers(http, office, wall, desk.changed)
-            tasks = [asyncio.create_task(each()) for each in (books.run, readers.run, desk.run)]
+            readers = Readers(http, ledger, wall, desk.changed)
+            tasks = [asyncio.create_task(each()) for each in (follower.run, readers.run, desk.run)]
             for task in tasks:
                 task.add_done_callback(lambda done: _ended(controller, done))
             try:

@@ -11,7 +11,7 @@ from sluice.core.budgets.budgets import Limit, Standing, rounded
 from sluice.events.base import Micros
 from sluice.telemetry.http import Page, Pages, Scrape
 
-from .office import Office
+from .ledger import Ledger
 
 DIGITS = 6
 
@@ -22,15 +22,15 @@ _METRICS = (
 )
 
 
-def report(office: Office, now: Micros) -> list[dict[str, Any]]:
+def report(ledger: Ledger, now: Micros) -> list[dict[str, Any]]:
     """Return how every budget stands, amounts as exact as decimals of six digits are."""
-    standings, problems = office.standings(now)
+    standings, problems = ledger.standings(now)
     waiting: dict[str, int] = {}
-    for case in office.cases.values():
+    for case in ledger.cases.values():
         if case.refusal is not None and case.refusal.budget:
             waiting[case.refusal.budget] = waiting.get(case.refusal.budget, 0) + 1
     found = []
-    for name in sorted(office.accounts):
+    for name in sorted(ledger.accounts):
         one: dict[str, Any] = {"name": name, "held": waiting.get(name, 0)}
         if name in standings:
             standing = standings[name]
@@ -61,11 +61,11 @@ def _amounts(limit: Limit, used: Fraction, committed: Fraction) -> dict[str, str
 class Metrics(NamedTuple):
     """The same as Prometheus reads it."""
 
-    office: Office
+    ledger: Ledger
     now: Micros
 
     def collect(self) -> Iterator[Metric]:
-        standings, problems = self.office.standings(self.now)
+        standings, problems = self.ledger.standings(self.now)
         for number, (word, text) in enumerate(_METRICS):
             metric = Metric(f"sluice_budget_{word}", text, "gauge")
             for name in sorted(standings):
@@ -85,13 +85,13 @@ class Metrics(NamedTuple):
         yield unreadable
 
 
-def pages(office: Office, now: Callable[[], Micros]) -> Pages:
+def pages(ledger: Ledger, now: Callable[[], Micros]) -> Pages:
     """Return what is served, by path."""
 
     async def budgets() -> Page:
-        return Page(msgspec.json.encode({"budgets": report(office, now())}))
+        return Page(msgspec.json.encode({"budgets": report(ledger, now())}))
 
     async def numbers() -> Scrape:
-        return Scrape(Metrics(office, now()))
+        return Scrape(Metrics(ledger, now()))
 
     return {"/budgets": budgets, "/metrics": numbers}

@@ -15,7 +15,7 @@ from sluice.api.periods import Period, period_at
 from sluice.events.base import Micros
 from sluice.services.common.http import Http, HttpError
 
-from .office import Account, Office, Reading
+from .ledger import Account, Ledger, Reading
 
 FAILURES = 3
 """So many times in a row reading may fail before the last value is not believed any more."""
@@ -86,10 +86,10 @@ class Readers:
     """One task per budget that is read from Prometheus."""
 
     def __init__(
-        self, http: Http, office: Office, clock: Callable[[], Micros], changed: Callable[[], None]
+        self, http: Http, ledger: Ledger, clock: Callable[[], Micros], changed: Callable[[], None]
     ) -> None:
         """*clock*: returns the time in microseconds. *changed*: called when a budget's reading is news."""
-        self._http, self._office, self._clock, self._changed = http, office, clock, changed
+        self._http, self._office, self._clock, self._changed = http, ledger, clock, changed
         self._tasks: dict[tuple[str, int], asyncio.Task[None]] = {}
 
     async def run(self) -> None:

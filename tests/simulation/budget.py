@@ -1,4 +1,4 @@
-"""Budgets: one check is performed by production's own office (`sluice.services.check_budget.office`).
+"""Budgets: one check is performed by production's own ledger (`sluice.services.check_budget.ledger`).
 
 It reads the log as its service does, from the beginning of each term, and judges whoever waits. What it
 counts is compared with what the scheduler charges while everybody runs and nothing moves.
@@ -12,8 +12,8 @@ from sluice.core.budgets.consumption import Consumption
 from sluice.core.world.charging import needs
 from sluice.protocol.checks import CheckRequest
 from sluice.sdk.checks import Request, Verdict
-from sluice.services.check_budget.books import READS
-from sluice.services.check_budget.office import Office, case_key
+from sluice.services.check_budget.follower import READS
+from sluice.services.check_budget.ledger import Ledger, case_key
 
 from .log import steps_of
 
@@ -25,11 +25,11 @@ CHECK = "check-a"
 
 
 @dataclass(eq=False)
-class Ledger:
-    """The office of one term of a controller, and how far it has read the log."""
+class Term:
+    """The ledger of one term of a controller, and how far it has read the log."""
 
     cell: "Cell"
-    office: Office = field(default_factory=Office)
+    ledger: Ledger = field(default_factory=Ledger)
     position: int = 0
 
     def follow(self) -> None:
@@ -38,40 +38,40 @@ class Ledger:
             if entry.suffix in READS:
                 for step in steps_of(entry):
                     for event in step.events:
-                        self.office.apply(event, entry.seq, step.at)
+                        self.ledger.apply(event, entry.seq, step.at)
         self.position = len(entries)
 
     @property
     def now(self) -> int:
-        return max(self.cell.now, self.office.consumption.at)
+        return max(self.cell.now, self.ledger.consumption.at)
 
     def answer(self, request: CheckRequest, waiting: list[CheckRequest]) -> Verdict:
         """Judge all that wait; return the verdict on one."""
-        office = self.office
+        ledger = self.ledger
         self.follow()
         asked = [_request(each) for each in waiting if each.check == CHECK]
-        for case in list(office.cases.values()):
+        for case in list(ledger.cases.values()):
             if case.key not in {case_key(each) for each in asked}:
-                office.leave(case.request)
+                ledger.leave(case.request)
         for each in asked:
-            office.enter(each)
-        case = office.enter(_request(request))
-        before = {each.key for each in office.cases.values() if each.approved}
+            ledger.enter(each)
+        case = ledger.enter(_request(request))
+        before = {each.key for each in ledger.cases.values() if each.approved}
         if not case.approved:
-            office.judge(self.now)
-        self._within([each for each in office.cases.values() if each.approved and each.key not in before])
-        return office.answer(case, self.now)
+            ledger.judge(self.now)
+        self._within([each for each in ledger.cases.values() if each.approved and each.key not in before])
+        return ledger.answer(case, self.now)
 
     def _within(self, approved: list[Any]) -> None:
         """Nobody is let in for whom a budget has no room, but who use no more of it than runs already."""
         approved = [case for case in approved if not self._adds_nothing(case.request.key)]
         if not approved:
             return
-        standings, _ = self.office.standings(self.now)
+        standings, _ = self.ledger.standings(self.now)
         for case in approved:
-            for account in self.office.concerning(case.request):
+            for account in self.ledger.concerning(case.request):
                 found = standings[account.name]
-                wants = self.office._wants(account, case, self.now)
+                wants = self.ledger._wants(account, case, self.now)
                 for limit, used, promised, wanted in zip(
                     found.limits, found.used, found.committed, wants, strict=True
                 ):
@@ -80,17 +80,17 @@ class Ledger:
                         self.cell.watchman.fail("within-budget", text)
 
     def _adds_nothing(self, key: str) -> bool:
-        books = self.office.consumption
-        slice_ = books.workloads.get(key)
-        before = books.running.get(slice_.replaces) if slice_ is not None else None
+        consumption = self.ledger.consumption
+        slice_ = consumption.workloads.get(key)
+        before = consumption.running.get(slice_.replaces) if slice_ is not None else None
         if slice_ is None or before is None:
             return False
-        return all(amount <= before.charge.get(fr, 0) for fr, amount in books.charge(slice_).items())
+        return all(amount <= before.charge.get(fr, 0) for fr, amount in consumption.charge(slice_).items())
 
     def withdrawal(self, request: CheckRequest) -> Verdict | None:
         """Return what takes an approval back, None if it stays."""
         self.follow()
-        return self.office.withdrawal(_request(request), self.office.exceeded(self.now), self.now)
+        return self.ledger.withdrawal(_request(request), self.ledger.exceeded(self.now), self.now)
 
 
 def _request(raw: CheckRequest) -> Request[Any]:
@@ -126,4 +126,4 @@ def check_counted(cell: "Cell") -> None:
         cell.watchman.fail("budgets-count", "a snapshot does not come out as it went in")
 
 
-__all__ = ["CHECK", "Ledger", "check_counted"]
+__all__ = ["CHECK", "Term", "check_counted"]

@@ -104,7 +104,7 @@ class Term:
     publishing: dict[int, act.Publish] = field(default_factory=dict)
     fates: list[act.AskFate] = field(default_factory=list)
     stops: list[act.CallStop] = field(default_factory=list)
-    ledger: budget.Ledger | None = None
+    ledger: budget.Term | None = None
     """Of budgets, from when they are asked about."""
     unwhole: Micros = 0
     """Since when the bucket is being written anew, 0: it is whole."""
@@ -317,7 +317,7 @@ class Term:
     def _judged(self, call: act.Call) -> bool:
         """Answer as budgets do."""
         if self.ledger is None:
-            self.ledger = budget.Ledger(self.cell)
+            self.ledger = budget.Term(self.cell)
         if call.watching or call.request.state == "Ready":
             taken = self.ledger.withdrawal(call.request)
             if taken is None:

@@ -12,7 +12,7 @@ from sluice.api.periods import period_at
 from sluice.services.check_budget.prometheus import Readers, ReadingError, read
 from sluice.services.common.http import Http, HttpError
 from tests.support.waiting import PATIENCE_S
-from tests.unit.services.check_budget.budget_office import HOUR, MONDAY, World
+from tests.unit.services.check_budget.budget_ledger import HOUR, MONDAY, World
 
 from .conftest import Serve
 
@@ -81,11 +81,11 @@ async def test_the_last_value_counts_until_reading_has_failed_thrice(serve: Serv
     readings = []
     async with Http() as http:
         news = asyncio.Event()
-        running = asyncio.create_task(Readers(http, world.office, lambda: world.now, news.set).run())
+        running = asyncio.create_task(Readers(http, world.ledger, lambda: world.now, news.set).run())
         while len(readings) < 3:
             await asyncio.wait_for(news.wait(), PATIENCE_S)
             news.clear()
-            readings.append(world.office.accounts["team-a"].reading)
+            readings.append(world.ledger.accounts["team-a"].reading)
         running.cancel()
 
     assert [reading.value for reading in readings] == [Fraction(7), Fraction(7), None]

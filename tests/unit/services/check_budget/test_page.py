@@ -2,7 +2,7 @@
 
 from sluice.services.check_budget.page import Metrics, report
 from sluice.telemetry.http import prometheus
-from tests.unit.services.check_budget.budget_office import HOUR, World
+from tests.unit.services.check_budget.budget_ledger import HOUR, World
 
 
 def test_report() -> None:
@@ -13,7 +13,7 @@ def test_report() -> None:
     world.now += HOUR
     world.ask(world.request("w", max_execution_time_s=3600))
 
-    by_name = {one["name"]: one for one in report(world.office, world.now)}
+    by_name = {one["name"]: one for one in report(world.ledger, world.now)}
     assert list(by_name) == ["other", "team-a"]
     assert not by_name["team-a"]["usedUp"]
     assert by_name["team-a"]["limits"] == [
@@ -46,7 +46,7 @@ def test_metrics() -> None:
     world.start("old", cores=1)
     world.now += HOUR // 3
 
-    lines = prometheus(Metrics(world.office, world.now)).body.decode().splitlines()
+    lines = prometheus(Metrics(world.ledger, world.now)).body.decode().splitlines()
     labels = '{budget="odd\\"name",flavor="",resource="",unit="EUR"}'
     assert f"sluice_budget_limit{labels} 2.0" in lines
     assert f"sluice_budget_used{labels} 0.333333" in lines

@@ -12,10 +12,10 @@ from sluice.api.periods import period_at
 from sluice.events.base import WorkloadKey
 from sluice.events.slices import ReclaimablePodsUpdated
 from sluice.sdk.checks import Pending, Ready, Request, Retry, Verdict
-from sluice.services.check_budget.books import dump, load
-from sluice.services.check_budget.office import Office, Reading
+from sluice.services.check_budget.follower import dump, load
+from sluice.services.check_budget.ledger import Ledger, Reading
 from sluice.services.check_budget.prometheus import ReadingError, filled_in, number_in
-from tests.unit.services.check_budget.budget_office import HOUR, MONDAY, SECOND, World
+from tests.unit.services.check_budget.budget_ledger import HOUR, MONDAY, SECOND, World
 
 DAY = 24 * HOUR
 PROMETHEUS: dict[str, Any] = {"source": {"prometheus": {"url": "http://p", "query": "x"}}}
@@ -107,7 +107,7 @@ def test_the_next_period_begins_with_nothing_used() -> None:
     world.finish("old")
     request = world.request("w")
     assert isinstance(world.ask(request), Pending)
-    assert world.office.next_change(world.now) == MONDAY + 7 * DAY
+    assert world.ledger.next_change(world.now) == MONDAY + 7 * DAY
 
     world.now = MONDAY + 7 * DAY - SECOND
     assert world.judge() == []
@@ -128,9 +128,9 @@ def test_what_is_promised_counts_until_the_workload_runs() -> None:
     assert isinstance(world.ask(requests[5]), Pending)
     world.now += HOUR // 2
     world.finish("w0")
-    world.office.leave(requests[0])
+    world.ledger.leave(requests[0])
     assert isinstance(world.ask(requests[5]), Pending), "half of its hour is used, and four are promised"
-    world.office.leave(requests[1])
+    world.ledger.leave(requests[1])
     assert world.ask(requests[5]) == Ready()
 
 
@@ -139,7 +139,7 @@ def test_a_restart_remembers_what_was_promised() -> None:
     world = World()
     world.budget(cost=1)
     promised = world.request("w0", max_execution_time_s=3600, state="Ready")
-    world.office.enter(promised)
+    world.ledger.enter(promised)
 
     assert isinstance(world.ask(world.request("w1", max_execution_time_s=3600)), Pending)
 
@@ -165,7 +165,7 @@ def grown(world: World, to: int, max_s: int | None = HOURS_10) -> tuple[Verdict,
 
 
 def committed(world: World) -> Fraction:
-    standings, problems = world.office.standings(world.now)
+    standings, problems = world.ledger.standings(world.now)
     assert not problems
     return standings["team-a"].committed[0]
 
@@ -207,7 +207,7 @@ def test_what_is_committed_is_the_same_before_and_after_a_slice_takes_over(
     world.now += HOUR
     assert committed(world) == size * 6
     world.replace("w1", "w2")
-    world.office.leave(request)
+    world.ledger.leave(request)
     assert committed(world) == size * 6
 
 
@@ -229,7 +229,7 @@ def test_a_growth_counts_no_pods_that_have_ended() -> None:
     world.start("w1", cores=2, max_s=HOURS_10)
     world.reserve("w2", cores=4, max_s=HOURS_10, replaces=WorkloadKey("a/w1"))
     key = WorkloadKey("a/w2")
-    world.office.apply(ReclaimablePodsUpdated(cause=0, workload=key, pods={"main": 2}), 1, world.now)
+    world.ledger.apply(ReclaimablePodsUpdated(cause=0, workload=key, pods={"main": 2}), 1, world.now)
 
     assert world.ask(world.request("w2", cores=4, max_execution_time_s=HOURS_10)) == Ready()
     assert committed(world) == 20
@@ -276,12 +276,12 @@ def test_evict_takes_approvals_back_until_the_period_ends() -> None:
     world.budget(cost=2, onExceeded="Evict")
     request = world.request("w", state="Ready", admitted=True)
     world.start("w", cores=1)
-    assert world.office.next_change(world.now) == world.now + 2 * HOUR
-    assert world.office.exceeded(world.now) == {}
+    assert world.ledger.next_change(world.now) == world.now + 2 * HOUR
+    assert world.ledger.exceeded(world.now) == {}
 
     world.now += 2 * HOUR
-    over = world.office.exceeded(world.now)
-    assert world.office.withdrawal(request, over, world.now) == Retry(
+    over = world.ledger.exceeded(world.now)
+    assert world.ledger.withdrawal(request, over, world.now) == Retry(
         6 * 24 * 3600 - 2 * 3600,
         "Budget 'team-a' is used up: 2.00 of 2.00 EUR used; the period ends 2026-11-30T00:00+00:00",
     )
@@ -293,15 +293,15 @@ def test_hold_leaves_running_workloads_alone() -> None:
     world.start("w", cores=1)
     world.now += HOUR
 
-    assert world.office.exceeded(world.now) == {}
+    assert world.ledger.exceeded(world.now) == {}
 
 
 def test_retry_after_seconds_is_a_shorter_wait() -> None:
     world = World()
     world.budget(cost=0, onExceeded="Evict", retryAfterSeconds=300)
-    over = world.office.exceeded(world.now)
+    over = world.ledger.exceeded(world.now)
 
-    found = world.office.withdrawal(world.request("w", state="Ready"), over, world.now)
+    found = world.ledger.withdrawal(world.request("w", state="Ready"), over, world.now)
     assert found is not None
     assert found.after == 300
 
@@ -330,7 +330,7 @@ def test_prometheus_tells_what_was_consumed() -> None:
         "Budget 'team-a': consumption cannot be read: it has not been read yet"
     )
 
-    world.office.accounts["team-a"].reading = Reading(Fraction("8.5"))
+    world.ledger.accounts["team-a"].reading = Reading(Fraction("8.5"))
     assert [case.request for case in world.judge()] == [request]
     assert world.ask(request) == Ready()
     assert isinstance(world.ask(world.request("v", max_execution_time_s=3600)), Pending)
@@ -349,11 +349,11 @@ def test_a_snapshot_goes_on_where_it_was_taken() -> None:
     world.budget(cost=10)
     world.start("old", cores=3)
     world.now += HOUR
-    again = Office()
-    load(dump(world.office), again)
+    again = Ledger()
+    load(dump(world.ledger), again)
 
-    assert dump(again) == dump(world.office)
-    assert again.standings(world.now + HOUR) == world.office.standings(world.now + HOUR)
+    assert dump(again) == dump(world.ledger)
+    assert again.standings(world.now + HOUR) == world.ledger.standings(world.now + HOUR)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Follows the log, so that the office knows what was consumed; saves and finds what was folded."""
+"""Follows the log, so that the ledger knows what was consumed; saves and finds what was folded."""
 
 import asyncio
 import zlib
@@ -18,7 +18,7 @@ from sluice.log.nats.objects import ObjectBucket
 from sluice.log.runtime.snapshot import Snapshots
 from sluice.log.runtime.snapshot_info import SnapshotInfo
 
-from .office import Account, Office
+from .ledger import Account, Ledger
 
 WRITER = "check-budget"
 """Name of the snapshots; the service itself is no decider."""
@@ -38,33 +38,33 @@ VERSION = zlib.crc32(repr(_Snapshot.__annotations__).encode(), consumption.VERSI
 _decoder = msgspec.msgpack.Decoder(_Snapshot)
 
 
-def dump(office: Office) -> bytes:
+def dump(ledger: Ledger) -> bytes:
     """Return budgets and consumption as bytes for `load`; requests are asked again after a start."""
-    found = [(one.generation, msgspec.json.encode(one.budget)) for one in office.accounts.values()]
-    return msgspec.msgpack.encode(_Snapshot(found, consumption.dump(office.consumption)))
+    found = [(one.generation, msgspec.json.encode(one.budget)) for one in ledger.accounts.values()]
+    return msgspec.msgpack.encode(_Snapshot(found, consumption.dump(ledger.consumption)))
 
 
-def load(data: bytes, office: Office) -> None:
-    """Put what `dump` wrote into an empty office.
+def load(data: bytes, ledger: Ledger) -> None:
+    """Put what `dump` wrote into an empty ledger.
 
     Raises:
         msgspec.DecodeError: the bytes are damaged, or of another version.
     """
     found = _decoder.decode(data)
-    office.consumption = consumption.load(found.consumption)
+    ledger.consumption = consumption.load(found.consumption)
     for generation, raw in found.budgets:
         budget = msgspec.json.decode(raw, type=Budget)
-        office.accounts[budget.metadata.name] = Account(budget, budgets.terms(budget.spec), generation)
+        ledger.accounts[budget.metadata.name] = Account(budget, budgets.terms(budget.spec), generation)
 
 
-class Books:
-    """Keeps an office up to date. `ready` is set once the log was caught up with."""
+class LedgerFollower:
+    """Keeps a ledger up to date. `ready` is set once the log was caught up with."""
 
     def __init__(
-        self, source: JetStreamLog, office: Office, changed: Callable[[], None], every: int = 100_000
+        self, source: JetStreamLog, ledger: Ledger, changed: Callable[[], None], every: int = 100_000
     ) -> None:
         """*changed*: called when something was folded that may change what was judged. *every*: entries."""
-        self.office = office
+        self.ledger = ledger
         self.ready = asyncio.Event()
         self._log, self._changed, self._every = source, changed, every
         self._snapshots = Snapshots(ObjectBucket(source))
@@ -78,7 +78,7 @@ class Books:
         end = await self._end()
 
         def take(info: SnapshotInfo, data: bytes) -> int:
-            load(data, self.office)
+            load(data, self.ledger)
             return info.upto
 
         found = await self._snapshots.newest_as(WRITER, VERSION, end, take) if self._every and end else None
@@ -94,7 +94,7 @@ class Books:
                         self._fold(entry)
                     await asyncio.sleep(0)
                 if not self.ready.is_set() and tail.reached(end):
-                    log.info("books are up to date", seq=end, budgets=len(self.office.accounts))
+                    log.info("follower are up to date", seq=end, budgets=len(self.ledger.accounts))
                     self.ready.set()
                     self._changed()
                 if not entries:
@@ -118,7 +118,7 @@ class Books:
         try:
             for step in decode_commit(entry.payload, entry.suffix, seq).steps:
                 for event in step.events:
-                    changed = self.office.apply(event, seq, step.at) or changed
+                    changed = self.ledger.apply(event, seq, step.at) or changed
         except CommitDecodeError as error:
             # Of a newer version: what it says of consumption is not known here.
             log.error("commit not readable", seq=seq, error=str(error))
@@ -129,7 +129,7 @@ class Books:
     def _save(self) -> None:
         if self._saving is None or self._saving.done():
             self._saved = self._seq
-            self._saving = asyncio.create_task(self._store(dump(self.office), self._seq, self._at))
+            self._saving = asyncio.create_task(self._store(dump(self.ledger), self._seq, self._at))
 
     async def _store(self, data: bytes, seq: int, at: Micros) -> None:
         try:

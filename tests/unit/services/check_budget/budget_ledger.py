@@ -1,4 +1,4 @@
-"""An office with a story: budgets, workloads that run, requests."""
+"""A ledger with a story: budgets, workloads that run, requests."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from sluice.events.scheduler import Admitted, QuotaReserved, WorkloadSliceReplac
 from sluice.events.slices import WorkloadCreated, WorkloadFinished, WorkloadRecord
 from sluice.sdk.checks import Request, Verdict
 from sluice.sdk.checks.testing import make_request
-from sluice.services.check_budget.office import Case, Office
+from sluice.services.check_budget.ledger import Case, Ledger
 
 SECOND = 1_000_000
 HOUR = 3600 * SECOND
@@ -19,10 +19,10 @@ MONDAY = 1_795_392_000 * SECOND
 
 
 class World:
-    """An office at a time that one can turn. A core for an hour costs 1 EUR."""
+    """A ledger at a time that one can turn. A core for an hour costs 1 EUR."""
 
     def __init__(self, now: int = MONDAY + 24 * HOUR) -> None:
-        self.office, self.now, self.seq = Office(), now, 0
+        self.ledger, self.now, self.seq = Ledger(), now, 0
 
     def budget(self, name: str = "team-a", cost: Any = 100, **spec: Any) -> None:
         self.seq += 1
@@ -40,11 +40,11 @@ class World:
             },
         }
         raw = msgspec.Raw(msgspec.json.encode(whole))
-        self.office.apply(ObjectApplied(cause=0, kind="Budget", name=name, object=raw), self.seq, self.now)
+        self.ledger.apply(ObjectApplied(cause=0, kind="Budget", name=name, object=raw), self.seq, self.now)
 
     def no_budget(self, name: str) -> None:
         self.seq += 1
-        self.office.apply(ObjectDeleted(cause=0, kind="Budget", name=name), self.seq, self.now)
+        self.ledger.apply(ObjectDeleted(cause=0, kind="Budget", name=name), self.seq, self.now)
 
     def reserve(self, name: str, cores: int = 1, max_s: int | None = None, **fields: Any) -> None:
         record = WorkloadRecord(
@@ -60,14 +60,14 @@ class World:
         usage = PodSetAssignment(
             name="main", count=cores, flavors={"cpu": "default"}, usage={"cpu": cores * 1000}
         )
-        self.office.apply(WorkloadCreated(cause=0, workload=record), 1, self.now)
+        self.ledger.apply(WorkloadCreated(cause=0, workload=record), 1, self.now)
         key = WorkloadKey(f"a/{name}")
-        self.office.apply(
+        self.ledger.apply(
             QuotaReserved(cause=0, workload=key, cluster_queue="queue", pod_sets=[usage]), 1, self.now
         )
 
     def admit(self, name: str) -> None:
-        self.office.apply(Admitted(cause=0, workload=WorkloadKey(f"a/{name}")), 1, self.now)
+        self.ledger.apply(Admitted(cause=0, workload=WorkloadKey(f"a/{name}")), 1, self.now)
 
     def start(self, name: str, cores: int = 1, max_s: int | None = None, **fields: Any) -> None:
         self.reserve(name, cores, max_s, **fields)
@@ -79,10 +79,10 @@ class World:
         event = WorkloadSliceReplaced(
             cause=0, workload=WorkloadKey(f"a/{old}"), by=WorkloadKey(f"a/{new}"), message=""
         )
-        self.office.apply(event, 1, self.now)
+        self.ledger.apply(event, 1, self.now)
 
     def finish(self, name: str) -> None:
-        self.office.apply(WorkloadFinished(cause=0, workload=WorkloadKey(f"a/{name}")), 1, self.now)
+        self.ledger.apply(WorkloadFinished(cause=0, workload=WorkloadKey(f"a/{name}")), 1, self.now)
 
     def request(self, name: str, cores: int = 1, **fields: Any) -> Request[Any]:
         raw = make_request(
@@ -91,10 +91,10 @@ class World:
         return Request(msgspec.structs.replace(raw, reserved_at=self.now), {})
 
     def ask(self, request: Request[Any]) -> Verdict:
-        case = self.office.enter(request)
+        case = self.ledger.enter(request)
         if not case.approved:
-            self.office.judge(self.now)
-        return self.office.answer(case, self.now)
+            self.ledger.judge(self.now)
+        return self.ledger.answer(case, self.now)
 
     def judge(self) -> list[Case]:
-        return self.office.judge(self.now)
+        return self.ledger.judge(self.now)

@@ -1,4 +1,4 @@
-"""Judgement of budgets on who may run. No input or output here: the log is told, the time is given.
+"""Ledger of budgets: what was consumed and promised, and who may run. No input or output: the log is told.
 
 Workloads that wait are judged together, whenever something has happened, so that what one is promised is
 not promised to the next. What is promised is remembered until the workload is admitted; from then on the log
@@ -89,7 +89,7 @@ class Problem(NamedTuple):
 
 
 @dataclass(slots=True)
-class Office:
+class Ledger:
     """Budgets, what was consumed, and requests. `refresh_us`: how old amounts in a message may get."""
 
     consumption: Consumption = field(default_factory=Consumption)

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import structlog
@@ -16,6 +17,7 @@ from sluice.events.base import JobKey
 from sluice.events.codec import decode_message, encode_message
 from sluice.events.commit import Step
 from sluice.events.job import JobEvent, JobFinished, JobPodsReady, JobStopped
+from sluice.log.contract import Entry
 from sluice.log.errors import EventLogError
 from sluice.log.nats.jetstream import JetStreamLog
 from sluice.log.runtime.hooks import Hooks
@@ -159,20 +161,18 @@ class Dispatching(Hooks[State]):
             self._missing.add(location)
             return None
 
-    async def _manifest(self, order: Order) -> dict[str, object] | None:
+    async def _manifest(self, order: Order) -> dict[str, Any] | None:
         """Return the manifest of the job that an order is about, as it stands in this cell's log."""
         assert self.log is not None
-        async for entries in self.log.read(order.source, [job_suffix(*order.origin.split("/", 1))]):
-            event = decode_message(entries[0].payload)
-            if (
-                entries[0].seq == order.source
-                and not isinstance(event, tuple)
-                and event.type == "JobSubmitted"
-            ):
-                found: dict[str, object] = msgspec.json.decode(event.data)
-                return found
-            return None
-        return None
+        newest: dict[str, Any] | None = None
+        async for entries in self.log.read(order.first, [job_suffix(*order.origin.split("/", 1))]):
+            for entry in entries:
+                if entry.seq > order.last:
+                    return newest
+                found = None if entry.seq in order.refused else submitted(entry)
+                if found is not None and not is_older(found, newest):
+                    newest = found
+        return newest
 
     async def _say(self, said: Saying) -> None:
         """Say something in this cell; what is not heard is said again."""
@@ -214,3 +214,29 @@ class Dispatching(Hooks[State]):
         except (EventLogError, ConnectionError, TimeoutError) as error:
             log.info("not said yet", what=said.what, workload=said.workload, error=str(error))
             self._said.clear()
+
+
+def submitted(entry: Entry) -> dict[str, Any] | None:
+    """Return the manifest that a message submits, None if it is another message."""
+    event = decode_message(entry.payload)
+    if isinstance(event, tuple) or event.type != "JobSubmitted":
+        return None
+    try:
+        found: dict[str, Any] = msgspec.json.decode(event.data, type=dict[str, Any])
+    except UNREADABLE:
+        return None
+    return found
+
+
+def is_older(manifest: dict[str, Any], newest: dict[str, Any] | None) -> bool:
+    """Tell whether a manifest was ignored, for its generation, when *newest* was the job's."""
+    if newest is None:
+        return False
+    now, before = _generation(manifest), _generation(newest)
+    return 0 < now < before
+
+
+def _generation(manifest: dict[str, Any]) -> int:
+    metadata = manifest.get("metadata")
+    found = metadata.get("generation") if isinstance(metadata, dict) else None
+    return found if isinstance(found, int) else 0

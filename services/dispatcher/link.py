@@ -9,19 +9,19 @@ from typing import Any
 import msgspec
 import structlog
 
-from sluice.api import labels
-from sluice.events.base import JobKey
+from sluice.events.base import JobKey, WorkloadKey
 from sluice.events.codec import encode_message
 from sluice.events.job import JobDeleted, JobEvent
 from sluice.log.contract import Entry
 from sluice.log.errors import EventLogError
 from sluice.log.nats.jetstream import JetStreamLog
 from sluice.log.nats.kv import Bucket
-from sluice.protocol.cells import ORIGIN, Fact, LinkDown, LinkUp, Order, RemoteReport, hold_controller
+from sluice.protocol.cells import Fact, LinkDown, LinkUp, Order, RemoteReport, hold_controller
 from sluice.protocol.checks import CONTROLLER, CheckVerdict, ControllerHeartbeat
 from sluice.protocol.dispatch import key_token
 from sluice.protocol.subjects import cell_suffix, job_suffix, verdict_suffix
 
+from .offers import SizeError, as_offer, queue_of
 from .remote import READS, RemoteFold
 
 PROBE_S = 0.5
@@ -62,7 +62,7 @@ class Link:
         self._remote = RemoteFold(manager.cell.name)
         self._hold = hold_controller(manager.cell.name)
         self._orders: Mapping[JobKey, Order] = {}
-        self._said: dict[tuple[JobKey, str, int], float] = {}
+        self._said: dict[tuple[JobKey, str, tuple[int, ...]], float] = {}
         self._refused: list[Fact] = []
         self._is_up: bool | None = None
         """As was said last; None before anything was."""
@@ -190,7 +190,7 @@ class Link:
             self._changed.clear()
             now = time.monotonic()
             for order in list(self._orders.values()):
-                key = (order.job, order.do, order.lift)
+                key = (order.job, order.do, (order.lift, order.edition, order.growth_lift))
                 if self._said.get(key, -AGAIN_S) + AGAIN_S > now:
                     continue
                 if await self._carry_out(order):
@@ -211,35 +211,48 @@ class Link:
             await self._say(suffix, JobDeleted(message="Withdrawn by its manager"), there)
             return True
         if order.lift:
-            hold = self._remote.check_of.get(order.job) or self._remote.holds.first()
-            verdict = CheckVerdict(
-                workload=order.remote, uid=order.remote_uid, check=hold, attempt=order.lift, state="Ready"
-            )
-            await self._say(verdict_suffix(self._hold), verdict, order.remote)
-            return True
-        if order.remote:
+            await self._lift(order, order.remote, order.remote_uid, order.lift)
+        if order.growth_lift:
+            await self._lift(order, order.growth, order.growth_uid, order.growth_lift)
+        if order.remote and order.answered == order.edition:
             return True
         manifest = await self._manifest(order)
         if manifest is None:
             self._refuse(order, "the manager's log has no manifest of the job")
             return True
-        offered = as_offer(manifest, order, there, self._manager.cell.name)
+        try:
+            offered = as_offer(manifest, order, there, self._manager.cell.name)
+        except SizeError as error:
+            self._refuse(order, str(error))
+            return True
         queue = f"{namespace}/{queue_of(offered)}"
         if not self._remote.holds.check_of(queue):
             self._refuse(order, f"its queue {queue} has no check of controller {self._hold} for all flavors")
             return True
         # The same id as long as the server knows it; after that a copy is a duplicate of what lives.
-        await self._say(suffix, offered, there, "JobSubmitted", f"{self._manager.cell.name}.{there}")
+        known = "" if order.edition else f"{self._manager.cell.name}.{there}"
+        seq = await self._say(suffix, offered, there, "JobSubmitted", known)
+        if order.edition:
+            self._remote.sent(seq, order.job, order.edition)
         return True
+
+    async def _lift(self, order: Order, workload: WorkloadKey, uid: str, attempt: int) -> None:
+        hold = self._remote.check_of.get(order.job) or self._remote.holds.first()
+        verdict = CheckVerdict(workload=workload, uid=uid, check=hold, attempt=attempt, state="Ready")
+        await self._say(verdict_suffix(self._hold), verdict, workload)
 
     def _refuse(self, order: Order, why: str) -> None:
         """Answer for the worker, where nothing is put into its log."""
-        self._refused.append(Fact(kind="Refused", job=order.job, message=why))
+        if order.remote:
+            self._refused.append(Fact(kind="Edited", job=order.job, attempt=order.edition, message=why))
+        else:
+            self._refused.append(Fact(kind="Refused", job=order.job, message=why))
         self._arrived.set()
 
     async def _say(
         self, suffix: str, data: object, subject: str, kind: str = "", message_id: str = ""
-    ) -> None:
+    ) -> int:
+        """Put a message into the worker's log, and return where it stands there."""
         message_id = message_id or f"{self._manager.cell.name}-{secrets.token_hex(8)}"
         payload = encode_message(
             message_id=message_id,
@@ -249,7 +262,7 @@ class Link:
             at=time.time_ns() // 1000,
             data=data,
         )
-        await self._worker.append(suffix, payload, msg_id=message_id)
+        return (await self._worker.append(suffix, payload, msg_id=message_id)).seq
 
     async def _beat(self) -> None:
         """Say in the worker that the controller of the hold is there."""
@@ -263,29 +276,3 @@ async def beating(target: JetStreamLog, controller: str) -> None:
     while True:
         await bucket.put(f"{CONTROLLER}.{key_token(controller)}", msgspec.json.encode(beat), ttl_s=BEAT_TTL_S)
         await asyncio.sleep(BEAT_S)
-
-
-def queue_of(manifest: Mapping[str, Any]) -> str:
-    """Return the local queue that a manifest names."""
-    named = manifest.get("metadata", {}).get("labels", {}).get(labels.QUEUE_NAME)
-    return str(named or manifest.get("spec", {}).get("queueName", ""))
-
-
-def as_offer(manifest: Mapping[str, Any], order: Order, there: JobKey, manager: str) -> dict[str, Any]:
-    """Return a job's manifest as it is submitted in a worker: renamed, with its rung's constraints."""
-    namespace, _, name = there.partition("/")
-    metadata = dict(manifest.get("metadata") or {})
-    for key in ("uid", "resourceVersion", "generation", "creationTimestamp", "generateName"):
-        metadata.pop(key, None)
-    notes = dict(metadata.get("annotations") or {})
-    if order.rung in ("Fits", "Borrows", "Stands"):
-        notes[labels.CANNOT_PREEMPT] = "true"
-    if order.rung == "Fits":
-        notes[labels.CANNOT_BORROW] = "true"
-    metadata |= {
-        "name": name,
-        "namespace": namespace,
-        "annotations": notes,
-        "labels": {**(metadata.get("labels") or {}), ORIGIN: manager},
-    }
-    return {**manifest, "metadata": metadata}

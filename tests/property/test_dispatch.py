@@ -48,13 +48,25 @@ class Weather:
 
     def submit(self) -> None:
         if len(self.world.attempts) < 5:
-            self.world.create()
+            self.world.create(pods=self.random.choice([1, 1, 2]))
 
     def reserve(self) -> None:
         world = self.world
         key = self.some([k for k in world.attempts if k not in world.holding and k not in world.runs])
-        if key is not None:
+        base = world.grows.get(key) if key is not None else None
+        if key is not None and (base is None or (base in world.holding and base not in world.suspended)):
             world.reserve(key)
+
+    def scale(self) -> None:
+        """Somebody wants another size of a job."""
+        key = self.some([k for k in self.world.attempts if k not in self.world.grows])
+        if key is not None and key not in self.world.suspended:
+            self.world.scale(key, self.random.randint(1, 4))
+
+    def edit(self) -> None:
+        key = self.some(list(self.world.attempts))
+        if key is not None:
+            self.world.edit(key)
 
     def evict(self) -> None:
         key = self.some(list(self.world.holding))
@@ -182,7 +194,7 @@ class Weather:
         """All is mended and everybody heard; then every job is taken back, and nothing may be left of any."""
         world = self.world
         for worker in world.workers.values():
-            worker.refuses, worker.room = False, 10
+            worker.refuses, worker.room = False, 30
             if not worker.linked:
                 world.mend(worker)
         world.turn()
@@ -190,7 +202,8 @@ class Weather:
         self.bounded()
         for _ in range(8):
             for key in list(world.attempts):
-                if key not in world.holding and key not in world.runs:
+                base = world.grows.get(key)
+                if key not in world.holding and key not in world.runs and (not base or base in world.runs):
                     world.reserve(key)
             world.exchange()
             for worker in world.workers.values():
@@ -200,10 +213,14 @@ class Weather:
             world.turn(40)
         assert set(world.running()) == set(world.attempts), "with room for all, all run"
         assert all(len(cells) == 1 for cells in world.running().values())
-        for key in list(world.attempts):
+        for key, (cell,) in world.running().items():
+            offer = world.state.placements[key].winner
+            pods = world.workers[cell].jobs[offer].pods
+            assert pods == world.pods[key] == world.reserved[key], "the cell runs what the manager has"
+        for key in [k for k in world.attempts if k not in world.grows]:
             world.evict(key)
         world.exchange()
-        for key in list(world.attempts):
+        for key in [k for k in world.attempts if k not in world.grows]:
             world.forget(key)
         world.exchange()
         assert not world.state.placements, "every offer ends"
@@ -247,6 +264,8 @@ ACTS = (
     *["turn"] * 12,
     *["flow"] * 20,
     *["look"] * 6,
+    *["scale"] * 6,
+    "edit",
     *["cut", "notice", "mend", "mend"] * 2,
     *["evict", "delete", "late_copy", "late_copy", "old_report", "restart", "room", "refuse"],
     *["remote_evict", "remote_finish", "remote_finish", "remote_delete", "stranger"],

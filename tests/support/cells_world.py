@@ -36,6 +36,21 @@ class Remote:
     runs: bool = False
     ran: bool = False
     over: bool = False
+    pods: int = 1
+    edition: int = 0
+    growth: "Slice | None" = None
+    slices: int = 0
+
+
+@dataclass
+class Slice:
+    """By which a job in a worker is to grow."""
+
+    key: WorkloadKey
+    uid: str
+    pods: int
+    attempt: int = 0
+    held: bool = False
 
 
 @dataclass
@@ -52,7 +67,12 @@ class Worker:
     inbox: deque[Order] = field(default_factory=deque)
 
     def used(self) -> int:
-        return sum(job.held or job.runs for job in self.jobs.values())
+        """Return how many pods have quota."""
+        found = 0
+        for job in self.jobs.values():
+            if job.held or job.runs:
+                found += job.growth.pods if job.growth is not None and job.growth.held else job.pods
+        return found
 
     def say(self, kind: str, job: JobKey, **more: Any) -> None:
         self.seq += 1
@@ -68,27 +88,97 @@ class Worker:
             if self.refuses:
                 self.say("Refused", order.job, message="there is no such queue")
                 return
-            job = self.jobs[order.job] = Remote(f"uid-{self.seq}")
-            self.say("Present", order.job, workload=WorkloadKey(f"{order.job}-w"), uid=job.uid)
+            job = self.jobs[order.job] = Remote(f"uid-{self.seq}", pods=order.pods.get("main", 1))
+            job.edition = order.edition
+            key, pods = WorkloadKey(f"{order.job}-w"), {"main": job.pods}
+            self.say("Present", order.job, workload=key, uid=job.uid, pods=pods)
+            if order.edition:
+                self.say("Edited", order.job, attempt=order.edition)
             self.look(order.job)
+        elif order.edition > order.answered:
+            self.edit(order, job)
         if job is not None and (order.remote_uid, order.lift) == (job.uid, job.attempt) and job.held:
             job.held, job.runs, job.ran = False, True, True
             self.say("Running", order.job)
+        if order.do == "Offer" and job is not None and job.growth is not None and order.growth_lift:
+            self.lift_growth(order, job, job.growth)
+
+    def edit(self, order: Order, job: Remote) -> None:
+        """Take up an edition of a job, as the slice-aggregator of a cell does."""
+        pods = order.pods.get("main", job.pods)
+        if order.edition >= job.edition and not job.over and not self.refuses:
+            job.edition = order.edition
+            if not (job.held or job.runs):
+                if pods != job.pods:
+                    job.pods = pods
+                    self.say("Resized", order.job, pods={"main": pods})
+            elif pods > job.pods:
+                self.grow(order.job, job, pods)
+            else:
+                if job.growth is not None:
+                    self.say("GrowthGone", order.job, workload=job.growth.key)
+                    job.growth = None
+                if pods < job.pods:
+                    job.pods = pods
+                    self.say("Resized", order.job, pods={"main": pods})
+        why = "it will not" if self.refuses else ""
+        self.say("Edited", order.job, attempt=order.edition, message=why)
+        self.look(order.job)
+
+    def grow(self, name: JobKey, job: Remote, pods: int) -> None:
+        if job.growth is not None and job.growth.pods == pods:
+            return
+        if job.growth is None:
+            job.slices += 1
+            key = WorkloadKey(f"{name}-w{job.slices}")
+            job.growth = Slice(key, f"uid-{self.seq}-{job.slices}", pods)
+        elif job.growth.held and pods > job.growth.pods:
+            job.growth.held = False
+            self.say("GrowthFreed", name, workload=job.growth.key, attempt=job.growth.attempt)
+        job.growth.pods = pods
+        there = job.growth
+        self.say("Growing", name, workload=there.key, uid=there.uid, pods={"main": pods})
+
+    def lift_growth(self, order: Order, job: Remote, there: Slice) -> None:
+        if (there.key, there.attempt) != (order.growth, order.growth_lift) or not there.held:
+            return
+        job.uid, job.attempt, job.pods, job.growth = there.uid, there.attempt, there.pods, None
+        size = {"main": job.pods}
+        self.say("Resized", order.job, workload=there.key, uid=there.uid, pods=size)
+        if job.runs:
+            self.say("Ready", order.job)
 
     def look(self, name: JobKey) -> None:
         """Reserve quota for a job, or say that there is none."""
         job = self.jobs[name]
-        if job.held or job.runs or job.over:
+        if job.over:
             return
-        if self.used() >= self.room:
+        if job.held or job.runs:
+            self.look_growth(name, job)
+            return
+        if self.used() + job.pods > self.room:
             self.say("NoRoom", name, message="insufficient unused quota")
             return
         job.attempt += 1
         job.held = True
         self.say("Held", name, attempt=job.attempt)
 
+    def look_growth(self, name: JobKey, job: Remote) -> None:
+        there = job.growth
+        if there is None or there.held:
+            return
+        if self.used() + there.pods - job.pods > self.room:
+            self.say("GrowthNoRoom", name, workload=there.key, message="insufficient unused quota")
+            return
+        there.attempt += 1
+        there.held = True
+        self.say("GrowthHeld", name, workload=there.key, attempt=there.attempt)
+
     def evict(self, name: JobKey) -> None:
         job = self.jobs[name]
+        if job.growth is not None and (job.held or job.runs):
+            self.say("GrowthGone", name, workload=job.growth.key)
+            job.growth = None
         if job.held or job.runs:
             self.say("Freed", name, attempt=job.attempt, message="preempted")
             job.held = job.runs = False
@@ -106,6 +196,12 @@ class CellsWorld(World):
     attempts: dict[WorkloadKey, int] = field(default_factory=dict)
     """Workloads that there are, with their reservations so far."""
     holding: set[WorkloadKey] = field(default_factory=set)
+    pods: dict[WorkloadKey, int] = field(default_factory=dict)
+    """What each workload asks for."""
+    reserved: dict[WorkloadKey, int] = field(default_factory=dict)
+    grows: dict[WorkloadKey, WorkloadKey] = field(default_factory=dict)
+    """Slice -> the workload whose place it is to take."""
+    jobs: dict[WorkloadKey, slices.JobReference] = field(default_factory=dict)
     runs: dict[WorkloadKey, int] = field(default_factory=dict)
     """Those that the manager has started, and not stopped."""
     suspended: set[WorkloadKey] = field(default_factory=set)
@@ -146,20 +242,28 @@ class CellsWorld(World):
 
     # The manager's other services
 
-    def create(self, name: str = "") -> WorkloadKey:
+    def create(self, name: str = "", pods: int = 1, replaces: WorkloadKey | None = None) -> WorkloadKey:
+        """Make a workload: a job's first one, or the slice by which the job of *replaces* is to grow."""
         self.made += 1
         name = name or f"j{self.made}"
+        job = self.jobs[replaces] if replaces is not None else None
         record = slices.WorkloadRecord(
             namespace="ns",
             name=f"job-{name}",
             uid=f"uid-{name}",
             queue_name="lq",
             created_at=self.now,
-            pod_sets=(PodSet(name="main", count=1),),
-            job=slices.JobReference(
+            pod_sets=(PodSet(name="main", count=pods),),
+            job=job
+            or slices.JobReference(
                 api_version="batch/v1", kind="Job", key=JobKey(f"ns/{name}"), uid=f"job-uid-{self.made}"
             ),
+            replaces=replaces,
         )
+        assert record.job is not None
+        self.pods[record.key], self.jobs[record.key] = pods, record.job
+        if replaces is not None:
+            self.grows[record.key] = replaces
         self.tell("slices", slices.WorkloadCreated(cause=len(self.log), workload=record))
         self.attempts[record.key] = 0
         return record.key
@@ -167,11 +271,14 @@ class CellsWorld(World):
     def reserve(self, key: WorkloadKey) -> Self:
         self.attempts[key] += 1
         self.holding.add(key)
+        self.reserved[key] = self.pods[key]
         event = checks.ChecksRequested(cause=1, workload=key, attempt=self.attempts[key], checks=(CHECK,))
         return self.tell("checks", event)
 
     def evict(self, key: WorkloadKey, reason: str = "Evicted") -> Self:
-        """The manager takes the workload's quota back; what runs is suspended first."""
+        """The manager takes the workload's quota back; what runs is suspended first, its growth ends."""
+        if (growth := self.growth_of(key)) is not None:
+            self.evict(growth)
         if key in self.runs and key not in self.suspended:
             self.suspended.add(key)
             job = self.state.placements[key].origin.job
@@ -185,7 +292,62 @@ class CellsWorld(World):
             self.tell("checks", event2)
         return self
 
+    def growth_of(self, key: WorkloadKey) -> WorkloadKey | None:
+        return next((growth for growth, base in self.grows.items() if base == key), None)
+
+    def scale(self, key: WorkloadKey, pods: int) -> Self:
+        """Change the size of a job, of which *key* is the workload that has quota, as slices do."""
+        growth = self.growth_of(key)
+        if pods > self.pods[key] and key in self.holding and key in self.runs:
+            if growth is None:
+                self.create(pods=pods, replaces=key)
+            else:
+                self.resize(growth, pods)
+            return self
+        if growth is not None:
+            self.resize(growth, self.pods[key])
+            self.evict(growth)
+            self.forget(growth)
+        if pods < self.pods[key] or key not in self.holding:
+            self.resize(key, pods)
+        return self
+
+    def resize(self, key: WorkloadKey, pods: int) -> None:
+        self.pods[key] = pods
+        if key in self.reserved:
+            self.reserved[key] = min(pods, self.reserved[key])
+        sets = (PodSet(name="main", count=pods),)
+        self.tell("slices", slices.WorkloadUpdated(cause=len(self.log), workload=key, pod_sets=sets))
+
+    def edit(self, key: WorkloadKey) -> Self:
+        """Give a job another priority."""
+        return self.tell("slices", slices.WorkloadUpdated(cause=len(self.log), workload=key, priority=5))
+
+    def replace(self, new: WorkloadKey) -> None:
+        """A growth is admitted: it takes the place of the slice that ran."""
+        old, size = self.grows.pop(new), self.reserved[new]
+        withdrawn = checks.ChecksWithdrawn(
+            cause=1, workload=old, attempt=self.attempts[old], reason="Finished"
+        )
+        resized = slices.JobResized(
+            cause=1, job=self.jobs[new].key, workload=new, attempt=self.runs[old], pods={"main": size}
+        )
+        told = [("checks", withdrawn), ("slices", resized)]
+        for writer, event in told if self.made % 2 else reversed(told):
+            self.tell(writer, event)
+        self.runs[new], self.starts[new] = self.runs.pop(old), self.starts.pop(old)
+        self.holding.discard(old)
+        del self.attempts[old]
+        wanted = self.pods[new]
+        if wanted > size:
+            self.resize(new, size)
+            self.create(pods=wanted, replaces=new)
+        self.tell("slices", slices.WorkloadDeleted(cause=1, workload=old))
+
     def forget(self, key: WorkloadKey, *, finished: bool = False) -> Self:
+        if (growth := self.growth_of(key)) is not None:
+            self.forget(growth)
+        self.grows.pop(key, None)
         kind = slices.WorkloadFinished if finished else slices.WorkloadDeleted
         self.tell("slices", kind(cause=1, workload=key))
         self.holding.discard(key)
@@ -201,6 +363,8 @@ class CellsWorld(World):
     def hear(self, said: Saying) -> None:
         """Let the manager's services take what the dispatcher says."""
         key = said.workload
+        if said.what != "Verdict":
+            key = next((k for k in self.runs if self.jobs[k].key == said.job), key)
         if key not in self.attempts:
             return
         if said.what == "Verdict":
@@ -214,6 +378,8 @@ class CellsWorld(World):
             )
             if said.state == "Retry":
                 self.evict(key)
+            elif key in self.grows:
+                self.replace(key)
             elif key not in self.runs:
                 self.starts[key] = self.starts.get(key, 0) + 1
                 self.runs[key] = self.starts[key]
@@ -232,6 +398,14 @@ class CellsWorld(World):
             self.suspended.discard(key)
             del self.runs[key]
             self.tell("slices", slices.WorkloadStopped(cause=1, workload=key))
+            if (growth := self.growth_of(key)) is not None:
+                # The job has stopped as a whole: its newest slice asks for all of it.
+                del self.grows[growth]
+                self.starts[growth] = self.starts.pop(key)
+                reason = "WorkloadSliceReplaced"
+                self.tell("slices", slices.WorkloadFinished(cause=1, workload=key, reason=reason))
+                self.holding.discard(key)
+                del self.attempts[key]
 
     def hold_stopped(self, key: WorkloadKey) -> None:
         """A stop is reported when nothing of the job runs, but for what was abandoned."""
@@ -260,6 +434,13 @@ class CellsWorld(World):
             cells = [offer.cell for offer in placement.offers.values()]
             assert len(cells) == len(set(cells)), "a cell has one offer of a workload at most"
         for event in found:
+            if isinstance(event, dispatch.GrowthLifted):
+                running = state.placements[event.workload]
+                there = running.offers[event.offer].growth
+                if there is not None:
+                    most = self.reserved.get(event.workload, 0)
+                    assert there.pods["main"] <= most, "it starts what the manager has no quota for"
+                assert event.workload not in self.grows, "the growth is not admitted here"
             if isinstance(event, dispatch.OfferAbandoned):
                 lost_at = state.cells[event.cell].lost_at
                 assert lost_at is not None, "a cell in reach is not given up"

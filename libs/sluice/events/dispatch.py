@@ -14,6 +14,7 @@ WRITER: Final = "dispatch"
 
 Rung = Literal["Fits", "Borrows", "Preempts", "Stands"]
 Answer = Literal["Taken", "Held", "Freed", "NoRoom", "Refused"]
+GrowthAnswer = Literal["Asked", "NoRoom", "Held", "Freed", "Gone"]
 
 
 class RoundStarted(Event, frozen=True, kw_only=True):
@@ -62,6 +63,71 @@ class OfferAnswered(Event, frozen=True, kw_only=True):
     remote_uid: str = ""
     remote_attempt: int = 0
     message: str = ""
+    pods: dict[str, int] = {}
+    """Pod set -> how many pods the workload there has."""
+
+
+class OfferEdited(Event, frozen=True, kw_only=True):
+    """The offer is to be what its job is by now: of another size, or by another manifest.
+
+    `edition` counts these for an offer. `source`: log sequence of the job's last change.
+    """
+
+    workload: WorkloadKey
+    cell: str
+    offer: JobKey
+    edition: int
+    pods: dict[str, int]
+    source: int
+
+
+class EditAnswered(Event, frozen=True, kw_only=True):
+    """The cell has taken up this edition of the offer; with `message` it has refused it, and says why."""
+
+    workload: WorkloadKey
+    cell: str
+    offer: JobKey
+    edition: int
+    message: str = ""
+
+
+class GrowthAnswered(Event, frozen=True, kw_only=True):
+    """What the cell says of the growth of an elastic job that runs there.
+
+    Asked: a slice of `pods` asks for it there, `remote` of uid `remote_uid`. NoRoom: it waits. Held: it has
+    quota there, in `remote_attempt`. Freed: no longer. Gone: it was withdrawn.
+    """
+
+    workload: WorkloadKey
+    cell: str
+    offer: JobKey
+    answer: GrowthAnswer
+    remote: WorkloadKey = WorkloadKey("")
+    remote_uid: str = ""
+    remote_attempt: int = 0
+    pods: dict[str, int] = {}
+    message: str = ""
+
+
+class GrowthLifted(Event, frozen=True, kw_only=True):
+    """The growth is admitted in the manager: in this reservation the cell may start its pods."""
+
+    workload: WorkloadKey
+    cell: str
+    offer: JobKey
+    remote: WorkloadKey
+    remote_attempt: int
+
+
+class RemoteResized(Event, frozen=True, kw_only=True):
+    """The job has another size in its cell, or another slice there speaks for it: `remote`."""
+
+    workload: WorkloadKey
+    cell: str
+    offer: JobKey
+    pods: dict[str, int] = {}
+    remote: WorkloadKey = WorkloadKey("")
+    remote_uid: str = ""
 
 
 class Won(Event, frozen=True, kw_only=True):

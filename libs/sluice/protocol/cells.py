@@ -37,6 +37,27 @@ def hold_controller(manager: str) -> str:
     return f"sluice.dev/hold.{manager}"
 
 
+FactKind = Literal[
+    "Present",
+    "Refused",
+    "NoRoom",
+    "Held",
+    "Freed",
+    "Running",
+    "Ready",
+    "Stopped",
+    "Finished",
+    "Gone",
+    "Edited",
+    "Resized",
+    "Growing",
+    "GrowthNoRoom",
+    "GrowthHeld",
+    "GrowthFreed",
+    "GrowthGone",
+]
+
+
 class Fact(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Something that the worker's log says of a job of this manager's.
 
@@ -44,11 +65,13 @@ class Fact(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     reserved, in `attempt`, and waits for the manager. Freed: that reservation is over. Running, Ready: its
     pods start, run. Stopped: they do not run any more, and nobody had asked for that. Finished. Gone: there
     is no such job, and nothing of it runs.
+
+    Edited: the edition `attempt` of the job was taken up; with `message` it was not. Resized: the job has
+    `pods` now, and `workload` speaks for it. Growing: a slice of `pods` is to take its place; GrowthNoRoom,
+    GrowthHeld, GrowthFreed, GrowthGone say of that slice what their likes say of a job.
     """
 
-    kind: Literal[
-        "Present", "Refused", "NoRoom", "Held", "Freed", "Running", "Ready", "Stopped", "Finished", "Gone"
-    ]
+    kind: FactKind
     job: JobKey
     seq: Int64 = 0
     """Where the worker's log says so."""
@@ -59,6 +82,7 @@ class Fact(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     attempt: Int64 = 0
     success: bool = True
     message: str = ""
+    pods: dict[str, Int64] = {}
 
 
 class RemoteReport(JobEvent, frozen=True, kw_only=True):
@@ -82,21 +106,33 @@ class LinkDown(JobEvent, frozen=True, kw_only=True):
 class Order(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be with one job in a worker cell.
 
-    Offer: it is to be there, on its rung; with `lift` its reservation of that number may start. Withdraw: it
-    is to go.
+    Offer: it is to be there, on its rung, with these `pods`; with `lift` its reservation of that number may
+    start. `edition` says how often that was changed, and `answered` which change the cell has answered last.
+    Withdraw: it is to go.
     """
 
     cell: str
     job: JobKey
     do: Literal["Offer", "Withdraw"]
     rung: str = ""
-    source: int = 0
+    first: int = 0
+    last: int = 0
+    refused: tuple[int, ...] = ()
+    """Log sequences in the manager: the job's manifest is the last one from `first` to `last` that was not
+    refused."""
+    pods: dict[str, int] = {}
+    edition: int = 0
+    answered: int = 0
     origin: JobKey = JobKey("")
     """The job in the manager's cell."""
     remote: WorkloadKey = WorkloadKey("")
     remote_uid: str = ""
     """Its workload there, as far as is known: a namesake, made of a message that came late, may not start."""
     lift: int = 0
+    growth: WorkloadKey = WorkloadKey("")
+    growth_uid: str = ""
+    growth_lift: int = 0
+    """Of the slice by which it grows there, as of the job itself."""
 
 
 class Saying(msgspec.Struct, frozen=True, kw_only=True):

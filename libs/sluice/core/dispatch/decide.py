@@ -8,11 +8,11 @@ from sluice.api.check_parameters import CellLadderSpec
 from sluice.events import dispatch
 from sluice.events.base import Event, Micros
 
+from .growth import edits, growth_events, is_growth, too_large, waits_for_old
 from .ladder import chosen, concluded, is_over, next_round
 from .state import ABANDONED, HELD, READY, REFUSED, RETRY, Offer, Placement, State
 
 NO_LADDER = "The check's parameters name no MultiKueueConfig or CellLadder that there is"
-GROWTH = "The job runs in another cell, where growth is not passed on to"
 
 
 def placement_events(state: State, placement: Placement, at: Micros) -> list[Event]:
@@ -37,12 +37,17 @@ def placement_events(state: State, placement: Placement, at: Micros) -> list[Eve
         return [dispatch.PlacementEnded(cause=placement.cause, workload=placement.key)] if over else []
     ladder = state.ladder(placement.check)
     blocked = any(state.blocks(placement, o) for o in placement.offers.values() if o.is_leaving)
+    changes = edits(state, placement)
+    if changes:
+        return changes
     if placement.winner:
         return _won(state, placement, ladder or CellLadderSpec(), blocked=blocked)
     if placement.concluded:
         return []
-    if placement.origin.replaces:
-        return [concluded(placement, RETRY, GROWTH, CellLadderSpec(retry_after_seconds=3600))]
+    if is_growth(state, placement):
+        return growth_events(state, placement)
+    if waits_for_old(state, placement):
+        return []
     if ladder is None:
         return [concluded(placement, RETRY, NO_LADDER, CellLadderSpec(retry_after_seconds=60))]
     return _asking(state, placement, ladder, at, blocked=blocked)
@@ -105,6 +110,8 @@ def _won(state: State, placement: Placement, ladder: CellLadderSpec, *, blocked:
     if winner is None or winner.state == ABANDONED:
         cell = f"The cell {winner.cell} is out of reach" if winner is not None else placement.evicted
         return [concluded(placement, RETRY, cell or "The job is gone from its cell", ladder)]
+    if why := too_large(placement, winner):
+        return [concluded(placement, RETRY, why, ladder)]
     if placement.evicted:
         return [concluded(placement, RETRY, f"{winner.cell}: {placement.evicted}", ladder)]
     if blocked or winner.state != HELD or not winner.remote_attempt:

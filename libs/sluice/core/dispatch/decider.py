@@ -8,7 +8,8 @@ winner's hold is lifted:
     ChecksRequested -> RoundStarted, Offered;  reports -> OfferAnswered;  -> Won, WithdrawalStarted, Withdrawn
     -> PlacementConcluded;  JobResumed -> HoldLifted;  reports -> RemoteStarted, RemoteFinished, RemoteEvicted
 
-The state is in `state`, decoding in `intake`, the fold in `fold`, the rules in `decide` and `ladder`, answers
+The state is in `state`, decoding in `intake`, the fold in `fold` and `fold_growth`, the rules in `decide`,
+`ladder` and `growth` (sizes and edits of what is placed), answers
 to links in `reports`, what follows outside in `orders`, snapshots in `snapshot`.
 """
 
@@ -33,7 +34,7 @@ class Dispatcher:
 
     writer: ClassVar[str] = "dispatch"
     reads: ClassVar[frozenset[str]] = frozenset({"config", "slices", "checks", "cell.>"})
-    state_version: ClassVar[int] = 1
+    state_version: ClassVar[int] = 2
 
     initial = staticmethod(State)
 

@@ -12,12 +12,15 @@ from sluice.api import kueue
 from sluice.api.check_parameters import CellLadder, CellLadderSpec
 from sluice.api.errors import UNREADABLE
 from sluice.core.timing import MICROS_PER_S
+from sluice.core.workload.charges import counts
 from sluice.events import checks, dispatch, slices
-from sluice.events.base import Event, Micros
+from sluice.events.base import Event, Micros, WorkloadKey
 from sluice.events.config import ObjectApplied, ObjectDeleted
 from sluice.events.envelope import Message
 from sluice.protocol.cells import CONTROLLERS
+from sluice.protocol.subjects import job_of
 
+from .fold_growth import HANDLERS as GROWTH
 from .intake import report
 from .state import (
     ABANDONED,
@@ -25,6 +28,7 @@ from .state import (
     LEAVING,
     NO_ROOM,
     NOBODY,
+    NOWHERE,
     OFFERED,
     REFUSED,
     CheckRow,
@@ -35,6 +39,9 @@ from .state import (
     State,
     Worker,
 )
+
+REFUSED_MOST = 64
+"""So many rejected manifests of a live job are remembered."""
 
 # What comes from outside
 
@@ -94,38 +101,109 @@ def _look_at_all(state: State, cause: int) -> None:
 
 def _created(state: State, event: slices.WorkloadCreated, _seq: int, _at: Micros) -> None:
     record = event.workload
-    if record.job is not None:
-        state.origins[record.key] = Origin(
-            record.job.key, record.job.uid, event.cause, record.replaces is not None
-        )
+    if record.job is None:
+        return
+    before = state.origins.get(state.newest.get(record.job.key, NOWHERE))
+    first = before.first if before is not None and before.uid == record.job.uid else event.cause
+    state.origins[record.key] = Origin(
+        record.job.key,
+        record.job.uid,
+        event.cause,
+        replaces=record.replaces or NOWHERE,
+        first=first,
+        last=event.cause,
+        pods=counts(record.pod_sets),
+    )
+    state.newest[record.job.key] = record.key
+
+
+def _updated(state: State, event: slices.WorkloadUpdated, seq: int, _at: Micros) -> None:
+    """The job is another, or its size: what it holds quota for gets less by that, and never more."""
+    origin = state.origins.get(event.workload)
+    if origin is None or event.changes.keys() == {"active"}:
+        return
+    pods = origin.pods if event.pod_sets is None else counts(event.pod_sets)
+    origin = msgspec.structs.replace(origin, last=max(origin.last, event.cause), pods=pods)
+    state.origins[event.workload] = origin
+    placement = state.placements.get(event.workload)
+    if placement is not None:
+        placement.origin = origin
+        placement.pods = {name: min(n, pods.get(name, n)) for name, n in placement.pods.items()}
+        state.touch_job(placement, seq)
+
+
+def _rejected(state: State, event: slices.Rejected, _seq: int, _at: Micros) -> None:
+    job = job_of(event.subject)
+    if job in state.newest and event.event_type == "JobSubmitted":
+        state.refused[job] = (*state.refused.get(job, ()), event.cause)[-REFUSED_MOST:]
 
 
 def _over(
     state: State, event: slices.WorkloadFinished | slices.WorkloadDeleted, seq: int, _at: Micros
 ) -> None:
-    state.origins.pop(event.workload, None)
+    origin = state.origins.pop(event.workload, None)
+    if origin is not None and state.newest.get(origin.job) == event.workload:
+        if origin.replaces in state.origins:
+            state.newest[origin.job] = origin.replaces
+        else:
+            del state.newest[origin.job]
+            state.refused.pop(origin.job, None)
     placement = state.placements.get(event.workload)
     if placement is not None:
         placement.ended = True
-        state.touch(placement, seq)
+        state.touch_job(placement, seq)
 
 
 def _resumed(state: State, event: slices.JobResumed, seq: int, _at: Micros) -> None:
+    _take_place(state, event.workload)
     placement = state.placements.get(event.workload)
     if placement is not None and placement.winner and placement.open:
         placement.run, placement.suspended, placement.ready_heard = event.attempt, False, False
         state.touch(placement, seq)
 
 
-def _suspended(state: State, event: slices.JobSuspended, seq: int, _at: Micros) -> None:
+def _resized(state: State, event: slices.JobResized, seq: int, _at: Micros) -> None:
+    """A slice has taken the place of the one that ran: what was offered for that is for this one now."""
+    _take_place(state, event.workload)
     placement = state.placements.get(event.workload)
+    if placement is not None and placement.run:
+        placement.pods, placement.ready_heard = dict(event.pods), False
+        state.touch(placement, seq)
+
+
+def _take_place(state: State, key: WorkloadKey) -> None:
+    origin = state.origins.get(key)
+    old = state.placements.get(origin.replaces) if origin is not None else None
+    if origin is None or old is None or old.ended or not old.winner:
+        return
+    new = state.placements.pop(key, None)
+    state.forget(old)
+    for offer in old.offers.values():
+        if new is not None and offer.attempt == old.attempt:
+            offer.attempt = new.attempt
+        state.by_offer[offer.name] = key
+    old.key, old.origin = key, origin
+    if new is not None:
+        old.check, old.attempt, old.open, old.pods = new.check, new.attempt, new.open, new.pods
+        old.concluded, old.message, old.after_s, old.heard = (
+            new.concluded,
+            new.message,
+            new.after_s,
+            new.heard,
+        )
+    state.placements[key] = old
+    state.touch(old, 0)
+
+
+def _suspended(state: State, event: slices.JobSuspended, seq: int, _at: Micros) -> None:
+    placement = state.running(event.workload)
     if placement is not None and placement.run:
         placement.suspended = True
         state.touch(placement, seq)
 
 
 def _stopped(state: State, event: slices.WorkloadStopped, seq: int, _at: Micros) -> None:
-    placement = state.placements.get(event.workload)
+    placement = state.running(event.workload)
     if placement is not None:
         placement.run, placement.suspended = 0, False
         state.touch(placement, seq)
@@ -160,18 +238,22 @@ def _requested(state: State, event: checks.ChecksRequested, seq: int, _at: Micro
             return  # a variant, or of a job that is over
         placement = state.placements[event.workload] = Placement(event.workload, origin)
     placement.check, placement.attempt, placement.open = ours[0], event.attempt, True
+    placement.pods = dict(placement.origin.pods)
     placement.winner, placement.evicted, placement.finish = NOBODY, "", None
     placement.concluded, placement.heard, placement.run, placement.suspended = "", False, 0, False
     placement.rung, placement.cells, placement.due, placement.passes = "", [], 0, 0
     placement.asked, placement.refusals = {}, {}
-    state.touch(placement, seq)
+    state.touch_job(placement, seq)
 
 
 def _given_up(state: State, event: checks.ChecksWithdrawn, seq: int, _at: Micros) -> None:
     placement = state.placements.get(event.workload)
-    if placement is not None and placement.attempt == event.attempt:
-        placement.open = False
-        state.touch(placement, seq)
+    if placement is None or placement.attempt != event.attempt:
+        return
+    if event.reason == "Finished" and placement.run and not placement.ended:
+        return  # a slice has taken its place: JobResized says so
+    placement.open = False
+    state.touch_job(placement, seq)
 
 
 def _check_says(
@@ -198,18 +280,29 @@ def _round(state: State, event: dispatch.RoundStarted, _seq: int, _at: Micros) -
     state.touch(placement, event.cause)
 
 
-def _offered(state: State, event: dispatch.Offered, _seq: int, _at: Micros) -> None:
+def _offered(state: State, event: dispatch.Offered, _seq: int, at: Micros) -> None:
     placement = state.placements[event.workload]
-    placement.offers[event.offer] = Offer(event.offer, event.cell, event.attempt, event.rung, event.source)
+    origin = placement.origin
+    placement.offers[event.offer] = Offer(
+        event.offer,
+        event.cell,
+        event.attempt,
+        event.rung,
+        origin.last,
+        since=at,
+        asked=dict(placement.pods),
+    )
     placement.made += 1
     state.by_offer[event.offer] = event.workload
 
 
-def _answered(state: State, event: dispatch.OfferAnswered, _seq: int, _at: Micros) -> None:
+def _answered(state: State, event: dispatch.OfferAnswered, _seq: int, at: Micros) -> None:
     placement = state.placements[event.workload]
     offer = placement.offers[event.offer]
     state.touch(placement, event.cause)
     offer.remote, offer.remote_uid = event.remote or offer.remote, event.remote_uid or offer.remote_uid
+    offer.pods = dict(event.pods) or offer.pods
+    offer.message = event.message
     match event.answer:
         case "Held":
             offer.remote_attempt = event.remote_attempt
@@ -219,7 +312,12 @@ def _answered(state: State, event: dispatch.OfferAnswered, _seq: int, _at: Micro
             placement.refusals[event.cell] = event.message
     if not offer.is_leaving:
         states = {"Held": HELD, "Freed": OFFERED, "NoRoom": NO_ROOM, "Refused": REFUSED}
-        offer.state = states.get(event.answer, offer.state)
+        _enter(offer, states.get(event.answer, offer.state), at)
+
+
+def _enter(offer: Offer, state: str, at: Micros) -> None:
+    if offer.state != state:
+        offer.state, offer.since = state, at
 
 
 def _won(state: State, event: dispatch.Won, _seq: int, _at: Micros) -> None:
@@ -228,9 +326,9 @@ def _won(state: State, event: dispatch.Won, _seq: int, _at: Micros) -> None:
     state.touch(placement, event.cause)
 
 
-def _withdrawing(state: State, event: dispatch.WithdrawalStarted, _seq: int, _at: Micros) -> None:
+def _withdrawing(state: State, event: dispatch.WithdrawalStarted, _seq: int, at: Micros) -> None:
     placement = state.placements[event.workload]
-    placement.offers[event.offer].state = LEAVING
+    _enter(placement.offers[event.offer], LEAVING, at)
     state.touch(placement, event.cause)
 
 
@@ -241,9 +339,9 @@ def _withdrawn(state: State, event: dispatch.Withdrawn, _seq: int, _at: Micros) 
     state.touch(placement, event.cause)
 
 
-def _abandoned(state: State, event: dispatch.OfferAbandoned, _seq: int, _at: Micros) -> None:
+def _abandoned(state: State, event: dispatch.OfferAbandoned, _seq: int, at: Micros) -> None:
     placement = state.placements[event.workload]
-    placement.offers[event.offer].state = ABANDONED
+    _enter(placement.offers[event.offer], ABANDONED, at)
     state.touch(placement, event.cause)
 
 
@@ -251,11 +349,13 @@ def _concluded(state: State, event: dispatch.PlacementConcluded, _seq: int, _at:
     placement = state.placements[event.workload]
     placement.concluded, placement.message, placement.after_s = event.state, event.message, event.after_s
     placement.heard = False
-    state.touch(placement, event.cause)
+    state.touch_job(placement, event.cause)
 
 
 def _ended(state: State, event: dispatch.PlacementEnded, _seq: int, _at: Micros) -> None:
-    state.drop(state.placements[event.workload])
+    placement = state.placements[event.workload]
+    state.touch(placement, event.cause)
+    state.drop(placement)
 
 
 # Its own: life in the worker
@@ -336,6 +436,9 @@ HANDLERS: dict[type[Event], Callable[[State, Any, int, Micros], None]] = {
     ObjectApplied: _applied,
     ObjectDeleted: _removed,
     slices.WorkloadCreated: _created,
+    slices.WorkloadUpdated: _updated,
+    slices.Rejected: _rejected,
+    slices.JobResized: _resized,
     slices.WorkloadFinished: _over,
     slices.WorkloadDeleted: _over,
     slices.WorkloadStopped: _stopped,
@@ -355,6 +458,7 @@ HANDLERS: dict[type[Event], Callable[[State, Any, int, Micros], None]] = {
     dispatch.OfferAbandoned: _abandoned,
     dispatch.PlacementConcluded: _concluded,
     dispatch.PlacementEnded: _ended,
+    **GROWTH,
     dispatch.HoldLifted: _lifted,
     dispatch.RemoteStarted: _started,
     dispatch.RemoteEvicted: _evicted,

@@ -91,12 +91,15 @@ def _round(
 
 def _offer(placement: Placement, cell: str, rung: str, index: int) -> dispatch.Offered:
     origin = placement.origin
+    parts: tuple[str, ...] = (origin.uid, cell, str(placement.attempt), str(placement.made + index))
+    if origin.replaces:
+        parts = (placement.key, *parts)  # reservations are counted anew with each slice
     return dispatch.Offered(
         cause=placement.cause,
         workload=placement.key,
         attempt=placement.attempt,
         cell=cell,
-        offer=offer_name(origin.job, (origin.uid, cell, str(placement.attempt), str(placement.made + index))),
+        offer=offer_name(origin.job, parts),
         rung=rung,  # type: ignore[arg-type]
         source=origin.source,
     )

@@ -8,25 +8,37 @@ from collections.abc import Iterator
 from sluice.events.base import WorkloadKey
 from sluice.protocol.cells import Order, Saying
 
-from .state import REFUSED, Placement, State
+from .growth import covers
+from .state import NOWHERE, REFUSED, Offer, Placement, State
 
 
 def orders_of(state: State, key: WorkloadKey) -> Iterator[Order]:
     """Yield what is to be with the offers of a workload."""
     placement = state.placements.get(key)
-    for offer in placement.offers.values() if placement is not None else ():
+    if placement is None:
+        return
+    for offer in placement.offers.values():
         if offer.state == REFUSED:
             continue
+        growth = offer.growth
         yield Order(
             cell=offer.cell,
             job=offer.name,
             do="Withdraw" if offer.is_leaving else "Offer",
             rung=offer.rung,
-            source=offer.source,
-            origin=placement.origin.job if placement is not None else offer.name,
+            first=placement.origin.first,
+            last=offer.source,
+            refused=state.refused.get(placement.origin.job, ()),
+            pods=offer.asked,
+            edition=offer.edition,
+            answered=offer.answered,
+            origin=placement.origin.job,
             remote=offer.remote,
             remote_uid=offer.remote_uid,
             lift=0 if offer.is_leaving else offer.lifted,
+            growth=growth.remote if growth is not None else NOWHERE,
+            growth_uid=growth.remote_uid if growth is not None else "",
+            growth_lift=0 if growth is None or offer.is_leaving else growth.lifted,
         )
 
 
@@ -82,5 +94,10 @@ def _of_run(placement: Placement) -> Iterator[Saying]:
     elif placement.suspended:
         if not any(offer.lifted and offer.state != "Abandoned" for offer in placement.offers.values()):
             yield say("Stopped", message=placement.message if placement.concluded == "Retry" else "")
-    elif winner is not None and winner.ready and not placement.ready_heard:
+    elif winner is not None and winner.ready and not placement.ready_heard and _has_size(placement, winner):
         yield say("PodsReady")
+
+
+def _has_size(placement: Placement, winner: Offer) -> bool:
+    """Does its cell run as many pods as the job has by now?"""
+    return not winner.pods or covers(winner.pods, placement.pods)

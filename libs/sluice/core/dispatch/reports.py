@@ -51,6 +51,8 @@ class _Said:
     ended: set[JobKey] = field(default_factory=set)
     """Winners of which it was said that they cannot go on, or are done."""
     started: dict[JobKey, int] = field(default_factory=dict)
+    resized: set[JobKey] = field(default_factory=set)
+    """Of which it was said that they have another size: their pods are ready anew."""
 
 
 def _reported(state: State, cell: str, data: RemoteReport, cause: int) -> list[Event]:
@@ -85,7 +87,12 @@ def _of_offer(placement: Placement, offer: Offer, fact: Fact, cause: int, said: 
     wins = offer.name == placement.winner and not offer.is_leaving
     match fact.kind:
         case "Present":
-            answer = {"answer": "Taken", "remote": fact.workload, "remote_uid": fact.uid}
+            answer = {
+                "answer": "Taken",
+                "remote": fact.workload,
+                "remote_uid": fact.uid,
+                "pods": fact.pods,
+            }
         case "NoRoom":
             answer = {"answer": "NoRoom", "message": fact.message}
         case "Held":
@@ -101,7 +108,8 @@ def _of_offer(placement: Placement, offer: Offer, fact: Fact, cause: int, said: 
                 return [*(_over(where, offer, fact, said) if wins else ()), *_away(where, offer, said)]
         case "Running" | "Ready":
             ready = fact.kind == "Ready"
-            if said.started.get(offer.name, offer.started_at) and (not ready or offer.ready):
+            known = offer.ready and offer.name not in said.resized
+            if said.started.get(offer.name, offer.started_at) and (not ready or known):
                 return []
             said.started[offer.name] = fact.at or 1
             return [dispatch.RemoteStarted(**where, at=fact.at, ready=ready)]  # type: ignore[arg-type]
@@ -114,9 +122,49 @@ def _of_offer(placement: Placement, offer: Offer, fact: Fact, cause: int, said: 
             return [_finished(where, offer, fact, said)]
         case "Gone":
             return [*(_over(where, offer, fact, said) if wins else ()), *_away(where, offer, said)]
+        case _:
+            return _of_size(where, offer, fact, said)
     if offer.state == answer["answer"] and fact.kind == "NoRoom":
         return []
     return [dispatch.OfferAnswered(**where, **answer)]  # type: ignore[arg-type]
+
+
+def _of_size(where: dict[str, object], offer: Offer, fact: Fact, said: _Said) -> list[Event]:
+    """What a cell says of edits, sizes and growth of a job that it has."""
+    match fact.kind:
+        case "Edited":
+            if not offer.answered < fact.attempt <= offer.edition:
+                return []
+            return [dispatch.EditAnswered(**where, edition=fact.attempt, message=fact.message)]  # type: ignore[arg-type]
+        case "Resized":
+            said.resized.add(offer.name)
+            resized = dispatch.RemoteResized(
+                **where,  # type: ignore[arg-type]
+                pods=fact.pods,
+                remote=fact.workload,
+                remote_uid=fact.uid,
+            )
+            return [resized]
+    answers = {
+        "Growing": "Asked",
+        "GrowthNoRoom": "NoRoom",
+        "GrowthHeld": "Held",
+        "GrowthFreed": "Freed",
+        "GrowthGone": "Gone",
+    }
+    there = offer.growth
+    if fact.kind == "GrowthNoRoom" and there is not None and there.message == fact.message:
+        return []
+    answered = dispatch.GrowthAnswered(
+        **where,  # type: ignore[arg-type]
+        answer=answers[fact.kind],  # type: ignore[arg-type]
+        remote=fact.workload,
+        remote_uid=fact.uid,
+        remote_attempt=fact.attempt,
+        pods=fact.pods,
+        message=fact.message,
+    )
+    return [answered]
 
 
 def _over(where: dict[str, object], offer: Offer, fact: Fact, said: _Said) -> list[Event]:

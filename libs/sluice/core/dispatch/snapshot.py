@@ -17,6 +17,8 @@ class Snapshot(msgspec.Struct, frozen=True, array_like=True):
     origins: dict[WorkloadKey, Origin]
     placements: list[Placement]
     orphans: list[tuple[str, JobKey, int]]
+    refused: dict[JobKey, tuple[int, ...]]
+    newest: dict[JobKey, WorkloadKey]
 
 
 _ENCODER = msgspec.msgpack.Encoder()
@@ -34,6 +36,8 @@ def dump(state: State) -> bytes:
             origins=dict(sorted(state.origins.items())),
             placements=[state.placements[key] for key in sorted(state.placements)],
             orphans=[(cell, job, state.orphans[cell, job]) for cell, job in sorted(state.orphans)],
+            refused=dict(sorted(state.refused.items())),
+            newest=dict(sorted(state.newest.items())),
         )
     )
 
@@ -53,6 +57,8 @@ def load(data: bytes) -> State:
         origins=found.origins,
         placements={placement.key: placement for placement in found.placements},
         orphans={(cell, job): cause for cell, job, cause in found.orphans},
+        refused=found.refused,
+        newest=found.newest,
     )
     for placement in found.placements:
         for name in placement.offers:

@@ -41,9 +41,14 @@ class Origin(msgspec.Struct, frozen=True, array_like=True):
     job: JobKey
     uid: str
     source: int
-    """Log sequence of its manifest."""
-    replaces: bool = False
-    """It is a slice by which a job grows."""
+    """Log sequence of what it was made of."""
+    replaces: WorkloadKey = NOWHERE
+    """Of a slice by which a job grows: the one whose place it is to take."""
+    first: int = 0
+    last: int = 0
+    """Log sequences of what has made the job, and of its last change: its manifest lies between."""
+    pods: dict[str, int] = {}
+    """Pod set -> pods that it asks for."""
 
 
 class CheckRow(msgspec.Struct, frozen=True, array_like=True):
@@ -67,6 +72,21 @@ class Worker:
 
 
 @dataclass(slots=True)
+class Growth:
+    """A slice in a worker that is to take the place of the job's present one there."""
+
+    remote: WorkloadKey
+    remote_uid: str = ""
+    remote_attempt: int = 0
+    """Its reservation, 0 if it has none."""
+    lifted: int = 0
+    pods: dict[str, int] = field(default_factory=dict)
+    message: str = ""
+    """Why it waits."""
+    since: Micros = 0
+
+
+@dataclass(slots=True)
 class Offer:
     """A job in a worker cell."""
 
@@ -75,7 +95,12 @@ class Offer:
     attempt: int
     rung: str
     source: int
+    """Of the job's last change that it has, or is to have."""
     state: str = OFFERED
+    since: Micros = 0
+    """When it came to be in this state."""
+    message: str = ""
+    """What the cell has said of it last."""
     remote: WorkloadKey = NOWHERE
     remote_uid: str = ""
     remote_attempt: int = 0
@@ -84,6 +109,16 @@ class Offer:
     """The reservation in which it may start, 0 if it may not."""
     started_at: Micros = 0
     ready: bool = False
+    asked: dict[str, int] = field(default_factory=dict)
+    """Pods that it is to have there."""
+    pods: dict[str, int] = field(default_factory=dict)
+    """Pods that it has there; {} before anything was said of it."""
+    edition: int = 0
+    answered: int = 0
+    """The edition that the cell has answered last."""
+    refusal: str = ""
+    """Why that was not taken up."""
+    growth: Growth | None = None
 
     @property
     def is_leaving(self) -> bool:
@@ -129,6 +164,8 @@ class Placement:
     concluded: str = ""
     message: str = ""
     after_s: int = 0
+    pods: dict[str, int] = field(default_factory=dict)
+    """Pods for which it has quota here, as far as is known."""
     heard: bool = False
     """The log shows that the check says what was concluded."""
     run: int = 0
@@ -167,6 +204,10 @@ class State:
     """MultiKueueClusters, and where their links are described."""
     cells: dict[str, Worker] = field(default_factory=dict)
     origins: dict[WorkloadKey, Origin] = field(default_factory=dict)
+    refused: dict[JobKey, tuple[int, ...]] = field(default_factory=dict)
+    """Job -> log sequences of manifests that were rejected."""
+    newest: dict[JobKey, WorkloadKey] = field(default_factory=dict)
+    """Of a job's live workloads the one that was made last."""
     placements: dict[WorkloadKey, Placement] = field(default_factory=dict)
     orphans: dict[tuple[str, JobKey], int] = field(default_factory=dict)
     """(cell, job) -> cause; jobs there that nobody here knows of, and that are to go."""
@@ -176,8 +217,35 @@ class State:
     deadlines: Deadlines[WorkloadKey] = field(default_factory=Deadlines)
 
     def touch(self, placement: Placement, cause: int) -> None:
-        self.todo[placement.key] = None
-        placement.cause = max(placement.cause, cause)
+        """Look at a workload anew, and at the slice by which its job is to grow."""
+        for each in (placement, self.growth_of(placement)):
+            if each is not None:
+                self.todo[each.key] = None
+                each.cause = max(each.cause, cause)
+
+    def touch_job(self, placement: Placement, cause: int) -> None:
+        """Look at a workload anew, and at the slice whose place it is to take."""
+        self.touch(placement, cause)
+        base = self.placements.get(placement.origin.replaces)
+        if base is not None:
+            self.touch(base, cause)
+
+    def growth_of(self, placement: Placement) -> Placement | None:
+        """Return the slice by which a workload's job is to grow, while its check is asked for."""
+        found = self.placements.get(self.newest.get(placement.origin.job, NOWHERE))
+        if found is None or found.origin.replaces != placement.key or found.ended or not found.open:
+            return None
+        return found
+
+    def running(self, key: WorkloadKey) -> Placement | None:
+        """Return the placement that has the run of a workload's job: its own, or that of an older slice."""
+        while key:
+            found = self.placements.get(key)
+            if found is not None and (found.run or not found.origin.replaces):
+                return found
+            origin = self.origins.get(key)
+            key = origin.replaces if origin is not None else NOWHERE
+        return None
 
     def is_reachable(self, cell: str) -> bool:
         """Can the cell be spoken to? Not one that was taken out of the configuration."""
@@ -217,6 +285,9 @@ class State:
     def drop(self, placement: Placement) -> None:
         for name in placement.offers:
             self.by_offer.pop(name, None)
+        self.forget(placement)
+
+    def forget(self, placement: Placement) -> None:
         self.placements.pop(placement.key, None)
         self.todo.pop(placement.key, None)
         self.deadlines.set(placement.key, None)

@@ -4,6 +4,7 @@ from sluice.core.scheduler.state import SchedulerState
 from sluice.log.fold import Fold
 from sluice.replay.source.source import Source
 from sluice.replay.source.time_travel import Progress, checks_at, variants_at
+from sluice.replay.views.cells import dispatch_at, is_manager
 
 from .executors import Executors
 from .why import Others, find
@@ -25,4 +26,5 @@ def others_at(
         variants_at(source, seq, progress=progress).state if family else None,
         checks_at(source, seq, progress=progress).state if checked else None,
         Executors(source, seq),
+        dispatch_at(source, seq, progress) if is_manager(source, seq) else None,
     )

@@ -3,6 +3,7 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from sluice.replay.views.cells import CellNote
 from sluice.replay.views.pending_preemptions import PendingPreemption
 
 from .checks import CheckNote
@@ -84,6 +85,8 @@ class Report:
     """Of a variant: what the variant-controller says of it."""
     checks: list[CheckNote] = field(default_factory=list)
     """The admission checks of its reservation."""
+    cells: list[CellNote] = field(default_factory=list)
+    """Where it is in other cells, if this one places jobs there."""
     claims: list[PendingPreemption] = field(default_factory=list)
     """Reservations for which others are still to go (AC6): its own, or those that hold what it waits for."""
     variants: list["Report"] = field(default_factory=list)

@@ -8,6 +8,7 @@ from sluice.api.features import PARTIAL_ADMISSION, enabled
 from sluice.api.quantity import format_value
 from sluice.core.checks.state import State as ChecksState
 from sluice.core.cycle.nomination import matches_namespace
+from sluice.core.dispatch.state import State as DispatchState
 from sluice.core.scheduler.state import SchedulerState
 from sluice.core.variants.state import State as VariantState
 from sluice.core.workload.admission_checks import READY
@@ -26,6 +27,7 @@ from sluice.core.world.workload_slices import replaced_slice
 from sluice.events.base import Micros, WorkloadKey
 from sluice.events.codec import rfc3339
 from sluice.replay.source.errors import UnknownWorkloadError
+from sluice.replay.views.cells import notes_of
 from sluice.replay.views.pending_preemptions import (
     at_hand,
     available,
@@ -89,6 +91,8 @@ class Others:
     checks: ChecksState | None = None
     executors: Executors | None = None
     """Who is there, who has claimed what, and who was told to stop for good."""
+    cells: DispatchState | None = None
+    """Of a manager: in which cells jobs are."""
 
 
 def explain(
@@ -127,6 +131,8 @@ def explain(
     if not members:
         report = _single(state, workload, seq, at, others.executors, help_=help_, note=said.get(workload.key))
         _add_checks(report, others)
+        if others.cells is not None:
+            report.cells = notes_of(others.cells, workload.key)
         return report
     report = _blank(state, workload, seq, at)
     variants = sorted(members.values(), key=lambda v: (v.record.preference, v.uid))

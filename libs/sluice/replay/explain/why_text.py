@@ -57,6 +57,10 @@ def plain_words(report: Report) -> Iterable[str]:
         yield ""
         yield "  What its admission checks say:"
         yield from (f"    {line}" for line in _check_lines(report.checks))
+    if report.cells:
+        yield ""
+        yield "  In other cells:"
+        yield from (f"    {note.words}" for note in report.cells)
     for variant in report.variants:
         yield ""
         yield from (f"  {line}".rstrip() for line in _variant_lines(variant))

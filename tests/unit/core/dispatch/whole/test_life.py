@@ -2,7 +2,7 @@
 
 import pytest
 
-from sluice.core.dispatch.orders import orders_of, sayings
+from sluice.core.dispatch.orders import sayings
 from sluice.events import dispatch
 from sluice.events.base import WorkloadKey
 from sluice.protocol.cells import Order, RemoteReport
@@ -221,16 +221,3 @@ def test_broken_messages_are_refused(
     (refused,) = world.events(dispatch.ReportRejected)
     assert refused.errors[0].field.endswith(field)
     assert world.services["dispatch"].decider.dump(world.state) == before
-
-
-def test_a_job_that_grows_is_told_that_it_cannot(world: CellsWorld) -> None:
-    """Growth is not passed on yet: the slice waits, and its check says why."""
-    key = running(world)
-    origin = world.state.placements[key].origin
-    world.state.origins[WorkloadKey("ns/slice")] = type(origin)(origin.job, origin.uid, origin.source, True)
-    world.attempts[WorkloadKey("ns/slice")] = 0
-    world.reserve(WorkloadKey("ns/slice")).turn()
-    (said,) = sayings(world.state, WorkloadKey("ns/slice"))
-    assert said.state == "Retry"
-    assert "growth" in said.message
-    assert not list(orders_of(world.state, WorkloadKey("ns/slice")))

@@ -265,4 +265,4 @@ class RemoteFold:
 
 def errors_text(errors: Sequence[FieldError]) -> str:
     """Return errors for people, cut."""
-    return "; ".join(f"{error.field}: {error.detail}" for error in errors)[:512]
+    return "; ".join(map(str, errors))[:512]

@@ -242,11 +242,17 @@ class CellsWorld(World):
 
     # The manager's other services
 
-    def create(self, name: str = "", pods: int = 1, replaces: WorkloadKey | None = None) -> WorkloadKey:
-        """Make a workload: a job's first one, or the slice by which the job of *replaces* is to grow."""
+    def create(
+        self,
+        name: str = "",
+        pods: int = 1,
+        replaces: WorkloadKey | None = None,
+        job: slices.JobReference | None = None,
+    ) -> WorkloadKey:
+        """Make a workload: of a new job, of *job*, or the slice by which the job of *replaces* is to grow."""
         self.made += 1
         name = name or f"j{self.made}"
-        job = self.jobs[replaces] if replaces is not None else None
+        job = self.jobs[replaces] if replaces is not None else job
         record = slices.WorkloadRecord(
             namespace="ns",
             name=f"job-{name}",

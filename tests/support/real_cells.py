@@ -17,6 +17,7 @@ from sluice.sdk import AsyncClient
 from .objects import applied, kueue_object, resource_group
 from .system import System
 from .tcp_proxy import TcpProxy
+from .waiting import eventually
 
 OWN = "sluice.dev/v1alpha1"
 WORKERS = ("near", "far")
@@ -141,4 +142,9 @@ async def running_cells(tmp_path: Path, near: int = 2, far: int = 2) -> AsyncIte
         manager.env["DISPATCHER_LINKS"] = str(links)
         for service in ("slice_aggregator", "scheduler", "admission_check", "dispatcher"):
             manager.start(service)
+
+        async def reached() -> bool:
+            return len(await found.said(dispatch.CellBack)) == len(WORKERS)
+
+        await eventually(reached)
         yield found

@@ -92,8 +92,8 @@ def _round(
 def _offer(placement: Placement, cell: str, rung: str, index: int) -> dispatch.Offered:
     origin = placement.origin
     parts: tuple[str, ...] = (origin.uid, cell, str(placement.attempt), str(placement.made + index))
-    if origin.replaces:
-        parts = (placement.key, *parts)  # reservations are counted anew with each slice
+    if origin.source != origin.first:
+        parts = (placement.key, *parts)  # each workload of a job counts its reservations anew
     return dispatch.Offered(
         cause=placement.cause,
         workload=placement.key,

@@ -164,6 +164,20 @@ def test_a_job_that_is_evicted_with_its_growth_is_placed_as_one(world: CellsWorl
     assert not names & set(later)
 
 
+def test_offers_of_a_jobs_next_workload_have_names_of_their_own(world: CellsWorld) -> None:
+    """Under an old name the cell would take a submission for a copy, and nothing would come of it."""
+    key = running(world)
+    job = world.jobs[key]
+    world.evict(key).exchange()
+    world.create(pods=3, job=job)
+    new = next(k for k in world.attempts if k != key)
+    world.forget(key)
+    world.reserve(new).exchange()
+    assert world.running() == {new: ["near"]}
+    names = [event.offer for event in world.events(dispatch.Offered)]
+    assert len(names) == len(set(names)) == 4
+
+
 def test_a_growth_waits_while_its_cell_is_out_of_reach(world: CellsWorld) -> None:
     """What is asked meanwhile is asked once the cell is back."""
     key = running(world)

@@ -177,5 +177,5 @@ def test_an_edit_is_answered_by_what_names_it_as_its_cause() -> None:
     assert [(fact.kind, fact.attempt, fact.message) for fact in found] == [
         ("Edited", 1, ""),
         ("Edited", 2, ""),
-        ("Edited", 3, "metadata.labels: no such class"),
+        ("Edited", 3, 'metadata.labels: Invalid value: "": no such class'),
     ]

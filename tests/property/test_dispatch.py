@@ -165,6 +165,12 @@ class Weather:
         worker = self.worker()
         worker.refuses = not worker.refuses
 
+    def drain(self) -> None:
+        """A cell is to get no more jobs, or may again."""
+        name = self.worker().name
+        how = self.random.choice(["stay", "move", "", ""])
+        self.world.drain(name, how)
+
     def room(self) -> None:
         self.worker().room = self.random.randint(0, 3)
 
@@ -195,6 +201,7 @@ class Weather:
         world = self.world
         for worker in world.workers.values():
             worker.refuses, worker.room = False, 30
+            world.drain(worker.name, "")
             if not worker.linked:
                 world.mend(worker)
         world.turn()
@@ -267,7 +274,7 @@ ACTS = (
     *["scale"] * 6,
     "edit",
     *["cut", "notice", "mend", "mend"] * 2,
-    *["evict", "delete", "late_copy", "late_copy", "old_report", "restart", "room", "refuse"],
+    *["evict", "delete", "late_copy", "late_copy", "old_report", "restart", "room", "refuse", "drain"],
     *["remote_evict", "remote_finish", "remote_finish", "remote_delete", "stranger"],
 )
 

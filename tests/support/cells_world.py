@@ -12,6 +12,7 @@ from typing import Any, Self
 
 import msgspec
 
+from sluice.api.labels import DRAIN
 from sluice.core.dispatch.decider import Dispatcher
 from sluice.core.dispatch.orders import orders_of, orphans, sayings
 from sluice.core.dispatch.state import ABANDONED, State
@@ -239,6 +240,15 @@ class CellsWorld(World):
         for name in cells:
             self.message(cell_suffix(name), "LinkUp", {})
         return self
+
+    def drain(self, cell: str, how: str = "stay") -> Self:
+        """Say that a cell is to get no more jobs; "" takes that back."""
+        spec = {"clusterSource": {"kubeConfig": {"location": cell}}}
+        metadata = {"name": cell, "annotations": {DRAIN: how} if how else {}}
+        version = "kueue.x-k8s.io/v1beta2"
+        return self.apply(
+            {"apiVersion": version, "kind": "MultiKueueCluster", "metadata": metadata, "spec": spec}
+        )
 
     # The manager's other services
 

@@ -35,6 +35,7 @@ COMMANDS = {
     "wait": Lazy("jobs.wait", "Look at it", "Wait until a job has come to a state"),
     "log": Lazy("log.files", "Look at it", "Read, export, import and check the event log"),
     "check": Lazy("checks.check", "Look at it", "Look at admission checks, answer them, begin to write one"),
+    "cells": Lazy("cells.cells", "Look at it", "Look at cells in which jobs are placed, drain one"),
     "why": Lazy("replay.why", "Ask the log", "Explain why a workload is pending, now or then"),
     "who-preempted": Lazy("replay.why", "Ask the log", "Say who preempted a workload, and by which rule"),
     "trace": Lazy("replay.why", "Ask the log", "Follow an event to its causes and consequences"),

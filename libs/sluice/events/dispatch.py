@@ -142,7 +142,8 @@ class Won(Event, frozen=True, kw_only=True):
 class WithdrawalStarted(Event, frozen=True, kw_only=True):
     """The offer is to go, with what runs of it.
 
-    `reason`: Lost (another cell has won), NextRound, Over (the attempt is), Suspended, Finished.
+    `reason`: Lost (another cell has won), NextRound, Over (the attempt is), Suspended, Finished,
+    Drained (the cell is to get no more jobs).
     """
 
     workload: WorkloadKey

@@ -46,6 +46,7 @@ def complete_kind(kind: str) -> Complete:
 
 
 complete_agents = complete_kind("Agent")
+complete_cells = complete_kind("MultiKueueCluster")
 complete_checks = complete_kind("AdmissionCheck")
 complete_jobs = complete_kind("Job")
 complete_namespaces = complete_kind("Namespace")

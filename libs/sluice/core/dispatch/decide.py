@@ -29,7 +29,7 @@ def placement_events(state: State, placement: Placement, at: Micros) -> list[Eve
     ]
     if given_up:
         return given_up
-    leaving = _withdrawals(placement)
+    leaving = _withdrawals(state, placement)
     if leaving:
         return leaving
     if not placement.open or placement.ended:
@@ -70,12 +70,12 @@ def _gone[E: Event](kind: type[E], placement: Placement, offer: Offer, **more: o
     return kind(cause=placement.cause, workload=placement.key, cell=offer.cell, offer=offer.name, **more)  # type: ignore[call-arg]
 
 
-def _withdrawals(placement: Placement) -> list[Event]:
+def _withdrawals(state: State, placement: Placement) -> list[Event]:
     events: list[Event] = []
     for offer in placement.offers.values():
         if offer.is_leaving:
             continue
-        reason = _why_leaves(placement, offer)
+        reason = _why_leaves(state, placement, offer)
         if reason:
             events += _withdrawal(placement, offer, reason)
     return events
@@ -89,7 +89,7 @@ def _withdrawal(placement: Placement, offer: Offer, reason: str) -> list[Event]:
     return events
 
 
-def _why_leaves(placement: Placement, offer: Offer) -> str:
+def _why_leaves(state: State, placement: Placement, offer: Offer) -> str:
     """Return why an offer is wanted no more, "" if it is."""
     if placement.ended:
         return "Finished"
@@ -99,6 +99,8 @@ def _why_leaves(placement: Placement, offer: Offer) -> str:
         return "Suspended"
     if placement.winner and offer.name != placement.winner:
         return "Lost"
+    if offer.cell in state.drained and offer.name != placement.winner:
+        return "Drained"
     return ""
 
 
@@ -110,6 +112,9 @@ def _won(state: State, placement: Placement, ladder: CellLadderSpec, *, blocked:
     if winner is None or winner.state == ABANDONED:
         cell = f"The cell {winner.cell} is out of reach" if winner is not None else placement.evicted
         return [concluded(placement, RETRY, cell or "The job is gone from its cell", ladder)]
+    drain = state.drained.get(winner.cell)
+    if drain is not None and drain.moves:
+        return [concluded(placement, RETRY, f"The cell {winner.cell} is drained", ladder)]
     if why := too_large(placement, winner):
         return [concluded(placement, RETRY, why, ladder)]
     if placement.evicted:

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from sluice.api import kueue
+from sluice.api import kueue, labels
 from sluice.api.check_parameters import CellLadder, CellLadderSpec
 from sluice.api.errors import UNREADABLE
 from sluice.core.timing import MICROS_PER_S
@@ -32,6 +32,7 @@ from .state import (
     OFFERED,
     REFUSED,
     CheckRow,
+    Drain,
     Offer,
     Origin,
     Placement,
@@ -50,7 +51,7 @@ def _message(state: State, event: Message, seq: int, _at: Micros) -> None:
     state.reports.append(report(event, seq))
 
 
-def _applied(state: State, event: ObjectApplied, seq: int, _at: Micros) -> None:
+def _applied(state: State, event: ObjectApplied, seq: int, at: Micros) -> None:
     try:
         match event.kind:
             case "AdmissionCheck":
@@ -61,7 +62,9 @@ def _applied(state: State, event: ObjectApplied, seq: int, _at: Micros) -> None:
                 row = CheckRow(spec.controller_name, *((of.kind, of.name) if of is not None else ()))
                 state.checks[event.name] = row
             case "MultiKueueCluster":
-                source = msgspec.json.decode(event.object, type=kueue.MultiKueueCluster).spec.cluster_source
+                cluster = msgspec.json.decode(event.object, type=kueue.MultiKueueCluster)
+                _drained(state, event.name, cluster.metadata.annotations.get(labels.DRAIN), at)
+                source = cluster.spec.cluster_source
                 state.clusters[event.name] = source.kube_config.location if source.kube_config else ""
                 state.cells.setdefault(event.name, Worker())
             case "MultiKueueConfig":
@@ -78,12 +81,21 @@ def _applied(state: State, event: ObjectApplied, seq: int, _at: Micros) -> None:
     _look_at_all(state, seq)
 
 
+def _drained(state: State, cell: str, said: str | None, at: Micros) -> None:
+    if said is None:
+        state.drained.pop(cell, None)
+        return
+    before = state.drained.get(cell)
+    state.drained[cell] = Drain(before.since if before is not None else at, said == labels.MOVE)
+
+
 def _removed(state: State, event: ObjectDeleted, seq: int, _at: Micros) -> None:
     match event.kind:
         case "AdmissionCheck":
             state.checks.pop(event.name, None)
         case "MultiKueueCluster":
             state.clusters.pop(event.name, None)
+            state.drained.pop(event.name, None)
         case "MultiKueueConfig" | "CellLadder":
             state.ladders.pop((event.kind, event.name), None)
         case _:
@@ -406,14 +418,14 @@ def _heard(state: State, event: dispatch.CellHeard, _seq: int, _at: Micros) -> N
 def _lost(state: State, event: dispatch.CellLost, _seq: int, at: Micros) -> None:
     _report_answered(state, event.cause)
     cell = state.cells.setdefault(event.cell, Worker())
-    cell.reachable, cell.lost_at = False, at
+    cell.reachable, cell.lost_at, cell.since, cell.message = False, at, at, event.message
     _look_at_all(state, event.cause)
 
 
-def _back(state: State, event: dispatch.CellBack, _seq: int, _at: Micros) -> None:
+def _back(state: State, event: dispatch.CellBack, _seq: int, at: Micros) -> None:
     _report_answered(state, event.cause)
     cell = state.cells.setdefault(event.cell, Worker())
-    cell.reachable, cell.lost_at = True, None
+    cell.reachable, cell.lost_at, cell.since, cell.message = True, None, at, ""
     _look_at_all(state, event.cause)
 
 

@@ -65,7 +65,8 @@ def next_round(state: State, placement: Placement, ladder: CellLadderSpec, at: M
 def _order(state: State, placement: Placement, ladder: CellLadderSpec, at: Micros) -> list[str]:
     """Return the cells that can be asked: in reach, and with nothing of the workload left there."""
     taken = {offer.cell for offer in placement.offers.values()}
-    free = [cell for cell in ladder.cells if state.is_reachable(cell) and cell not in taken]
+    closed = taken | state.drained.keys()
+    free = [cell for cell in ladder.cells if state.is_reachable(cell) and cell not in closed]
     return sorted(free, key=lambda cell: placement.avoid.get(cell, 0) > at)
 
 

@@ -5,7 +5,19 @@ from dataclasses import dataclass, field
 from sluice.events.base import JobKey, Micros, WorkloadKey
 
 from .growth import is_growth
-from .state import ABANDONED, HELD, LEAVING, NO_ROOM, NOWHERE, REFUSED, Growth, Offer, Placement, State
+from .state import (
+    ABANDONED,
+    HELD,
+    LEAVING,
+    NO_ROOM,
+    NOBODY,
+    NOWHERE,
+    REFUSED,
+    Growth,
+    Offer,
+    Placement,
+    State,
+)
 
 
 @dataclass
@@ -14,7 +26,7 @@ class Place:
 
     cell: str
     state: str
-    """Asked, Waiting, Held, Starting, Running, Finished, Refused, Leaving or Abandoned."""
+    """Asked, Waiting, Held, Starting, Running, Finished, Refused, Leaving, Abandoned; Closed: not asked."""
     since: Micros
     job: JobKey
     """Its name there begins with this."""
@@ -37,7 +49,28 @@ def places_of(state: State, key: WorkloadKey) -> list[Place]:
         winner = base.offers.get(base.winner)
         return [] if winner is None else [_growth(winner, placement)]
     found = sorted(placement.offers.values(), key=lambda offer: offer.name != placement.winner)
-    return [_place(placement, offer) for offer in found]
+    places = [_place(placement, offer) for offer in found]
+    if placement.open and not placement.winner and not placement.ended:
+        places += _closed(state, placement, {offer.cell for offer in found})
+    return places
+
+
+def _closed(state: State, placement: Placement, taken: set[str]) -> list[Place]:
+    """Return the cells of its ladder that cannot be asked."""
+    found = []
+    ladder = state.ladder(placement.check)
+    for cell in ladder.cells if ladder is not None else ():
+        worker, drain = state.cells.get(cell), state.drained.get(cell)
+        since, why = (worker.since if worker is not None else 0), "it is out of reach"
+        if drain is not None:
+            since, why = drain.since, "it is drained"
+        elif cell not in state.clusters:
+            why = "there is no such MultiKueueCluster"
+        elif state.is_reachable(cell):
+            continue
+        if cell not in taken:
+            found.append(Place(cell, "Closed", since, NOBODY, "", message=why))
+    return found
 
 
 def _place(placement: Placement, offer: Offer) -> Place:

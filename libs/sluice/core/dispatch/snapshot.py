@@ -6,7 +6,7 @@ from sluice.api.check_parameters import CellLadderSpec
 from sluice.events.base import JobKey, WorkloadKey
 
 from .decide import deadline
-from .state import CheckRow, Origin, Placement, State, Worker
+from .state import CheckRow, Drain, Origin, Placement, State, Worker
 
 
 class Snapshot(msgspec.Struct, frozen=True, array_like=True):
@@ -19,6 +19,7 @@ class Snapshot(msgspec.Struct, frozen=True, array_like=True):
     orphans: list[tuple[str, JobKey, int]]
     refused: dict[JobKey, tuple[int, ...]]
     newest: dict[JobKey, WorkloadKey]
+    drained: dict[str, Drain]
 
 
 _ENCODER = msgspec.msgpack.Encoder()
@@ -38,6 +39,7 @@ def dump(state: State) -> bytes:
             orphans=[(cell, job, state.orphans[cell, job]) for cell, job in sorted(state.orphans)],
             refused=dict(sorted(state.refused.items())),
             newest=dict(sorted(state.newest.items())),
+            drained=dict(sorted(state.drained.items())),
         )
     )
 
@@ -59,6 +61,7 @@ def load(data: bytes) -> State:
         orphans={(cell, job): cause for cell, job, cause in found.orphans},
         refused=found.refused,
         newest=found.newest,
+        drained=found.drained,
     )
     for placement in found.placements:
         for name in placement.offers:

@@ -69,6 +69,19 @@ class Worker:
     reachable: bool = False
     lost_at: Micros | None = None
     """When it was found out of reach; None if it never was in reach, or is."""
+    since: Micros = 0
+    """When it came in reach, or out of it; 0 before either."""
+    message: str = ""
+    """Why it is out of reach."""
+
+
+@dataclass(slots=True)
+class Drain:
+    """A cell that is to get no more jobs."""
+
+    since: Micros
+    moves: bool = False
+    """The jobs that it has are to go, too."""
 
 
 @dataclass(slots=True)
@@ -202,6 +215,7 @@ class State:
     """(kind, name) -> what it says."""
     clusters: dict[str, str] = field(default_factory=dict)
     """MultiKueueClusters, and where their links are described."""
+    drained: dict[str, Drain] = field(default_factory=dict)
     cells: dict[str, Worker] = field(default_factory=dict)
     origins: dict[WorkloadKey, Origin] = field(default_factory=dict)
     refused: dict[JobKey, tuple[int, ...]] = field(default_factory=dict)

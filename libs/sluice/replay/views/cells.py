@@ -1,7 +1,9 @@
 """Where jobs of a manager are in other cells, and since when: for `why`, and for `sluice cells`."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from sluice.api.labels import MOVE, STAY
 from sluice.core.dispatch.decider import Dispatcher
 from sluice.core.dispatch.places import Place, places_of
 from sluice.core.dispatch.state import State as Dispatch
@@ -20,6 +22,7 @@ _WORDS = {
     "Finished": "has finished there",
     "Refused": "is refused there",
     "Leaving": "is being withdrawn there",
+    "Closed": "is not asked",
     "Abandoned": "was given up, as the cell is out of reach; it may still run there",
 }
 
@@ -48,14 +51,89 @@ class CellNote:
         """Return it as a line for people."""
         what = "the growth " if self.growth else ""
         size = f", {size_text(self.pods)}" if self.pods else ""
-        text = f"{self.cell}: {what}{_WORDS[self.state]} since {self.since}{size}"
+        since = f" since {self.since}" if self.since else ""
+        text = f"{self.cell}: {what}{_WORDS[self.state]}{since}{size}"
         if self.message:
             text += f": {self.message}"
-        if self.out_of_reach_since:
+        if self.out_of_reach_since and self.state != "Closed":
             text += f" (the cell is out of reach since {self.out_of_reach_since})"
         if self.edit_refused:
             text += f" (it has refused the last change: {self.edit_refused})"
         return text
+
+
+@dataclass
+class JobRow:
+    """A job in a cell."""
+
+    job: str
+    """As this cell knows it."""
+    workload: str
+    note: CellNote
+
+
+@dataclass
+class CellRow:
+    """A cell in which a manager places jobs."""
+
+    name: str
+    location: str
+    """Of the description of its link."""
+    state: str
+    """Ready, OutOfReach, or Unknown: it has never been in reach."""
+    since: str
+    drained: str = ""
+    """stay or move; "" if it may get jobs."""
+    drained_since: str = ""
+    message: str = ""
+    """Why it is out of reach."""
+    jobs: list[JobRow] = field(default_factory=list)
+    orphans: list[str] = field(default_factory=list)
+    """Jobs of this manager's there that it knows nothing of, and has withdrawn."""
+    upto: int = 0
+    """Everything that its log says up to there is known."""
+    checks: list[str] = field(default_factory=list)
+    """AdmissionChecks whose jobs it may get."""
+
+    def count(self, *states: str) -> int:
+        return sum(1 for job in self.jobs if job.note.state in states and not job.note.growth)
+
+
+def cells_of(state: Dispatch) -> list[CellRow]:
+    """Return the cells of a manager's configuration, by name, with the jobs that are there."""
+    found = {name: _row(state, name) for name in sorted(state.clusters)}
+    for key in sorted(state.placements):
+        for note in notes_of(state, key):
+            row = found.get(note.cell)
+            if row is not None and note.state != "Closed":
+                row.jobs.append(JobRow(state.placements[key].origin.job, key, note))
+    for cell, job in sorted(state.orphans):
+        if cell in found:
+            found[cell].orphans.append(job)
+    return list(found.values())
+
+
+def _row(state: Dispatch, name: str) -> CellRow:
+    worker, drain = state.cells.get(name), state.drained.get(name)
+    since = worker.since if worker is not None else 0
+    lost = "OutOfReach" if since else "Unknown"
+    used = [check for check in sorted(state.checks) if name in _cells_of(state, check)]
+    return CellRow(
+        name=name,
+        location=state.clusters[name] or name,
+        state="Ready" if state.is_reachable(name) else lost,
+        since=rfc3339(since) if since else "",
+        drained="" if drain is None else MOVE if drain.moves else STAY,
+        drained_since="" if drain is None else rfc3339(drain.since),
+        message=worker.message if worker is not None else "",
+        upto=worker.upto if worker is not None else 0,
+        checks=used,
+    )
+
+
+def _cells_of(state: Dispatch, check: str) -> Sequence[str]:
+    ladder = state.ladder(check)
+    return ladder.cells if ladder is not None else ()
 
 
 def is_manager(source: Source, seq: int) -> bool:
@@ -78,7 +156,7 @@ def _note(state: Dispatch, place: Place) -> CellNote:
     return CellNote(
         cell=place.cell,
         state=place.state,
-        since=rfc3339(place.since),
+        since=rfc3339(place.since) if place.since else "",
         job=place.job,
         rung=place.rung,
         growth=place.growth,

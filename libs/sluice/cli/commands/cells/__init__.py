@@ -1,0 +1,1 @@
+"""Commands about other cells, in which this one places jobs."""

@@ -16,13 +16,13 @@ from sluice.log.contract import Entry
 from sluice.log.errors import EventLogError
 from sluice.log.nats.jetstream import JetStreamLog
 from sluice.log.nats.kv import Bucket
-from sluice.protocol.cells import Fact, LinkDown, LinkUp, Order, RemoteReport, hold_controller
+from sluice.protocol.cells import FOLLOWED, Fact, LinkDown, LinkUp, Order, RemoteReport, hold_controller
 from sluice.protocol.checks import CONTROLLER, CheckVerdict, ControllerHeartbeat
 from sluice.protocol.dispatch import key_token
 from sluice.protocol.subjects import cell_suffix, job_suffix, verdict_suffix
 
 from .offers import SizeError, as_offer, queue_of
-from .remote import READS, RemoteFold
+from .remote import RemoteFold
 
 PROBE_S = 0.5
 ANSWER_S = 2.0
@@ -148,7 +148,7 @@ class Link:
         async for entries in self._worker.read(1, ["config"]):
             list(self._remote.facts([entry for entry in entries if entry.seq <= begin]))
         self._changed.set()
-        tail = self._worker.tail(begin + 1, READS, self._arrived.set)
+        tail = self._worker.tail(begin + 1, FOLLOWED, self._arrived.set)
         try:
             while True:
                 self._arrived.clear()

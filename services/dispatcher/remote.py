@@ -9,17 +9,14 @@ import msgspec
 
 from sluice.api import kueue
 from sluice.api.errors import UNREADABLE, FieldError
-from sluice.core.naming import short_hash
 from sluice.core.workload.charges import counts
 from sluice.events import checks, scheduler, slices
 from sluice.events.base import Event, JobKey, Micros, WorkloadKey
 from sluice.events.codec import decode_commit
 from sluice.events.config import ObjectApplied, ObjectDeleted
 from sluice.log.contract import Entry
-from sluice.protocol.cells import Fact, FactKind, Order, hold_controller
+from sluice.protocol.cells import Fact, FactKind, Order, end_of_names, hold_controller
 from sluice.protocol.subjects import job_of
-
-READS = ("slices", "checks", "scheduler", "config")
 
 
 class Holds:
@@ -74,7 +71,7 @@ class RemoteFold:
     """Facts out of the commits of a worker, one after the other."""
 
     def __init__(self, manager: str) -> None:
-        self._end = f"-{short_hash([manager])}"
+        self._end = end_of_names(manager)
         self.holds = Holds(manager)
         self._job_of: dict[WorkloadKey, JobKey] = {}
         """Of workloads that speak for an offer's job, or are to; not of slices that were replaced."""

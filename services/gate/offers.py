@@ -57,6 +57,10 @@ def judge_offer(party: Party, prefix: str, suffix: str, header: bytes, payload: 
     if job is None:
         return Refused(MALFORMED, f"{suffix[:200]}: want job.<namespace>.<name>")
     bounds = party.bounds
+    if bounds.ends and not job.endswith(bounds.ends):
+        return Refused(
+            MAY_NOT, f"names of {party.user}'s jobs end with {bounds.ends!r}: {job[:200]!r} does not"
+        )
     if bounds.max_bytes and len(payload) > bounds.max_bytes:
         why = f"the message has {len(payload)} bytes, {party.user} may send {bounds.max_bytes} at most"
         return Refused(TOO_LARGE, why)

@@ -86,7 +86,8 @@ async def apply(client: AsyncClient, cell: str, *objects: dict[str, Any]) -> Non
     await client.log.append("config", encode_commit(cell, "config", "test", [step]))
 
 
-def _queue(flavor: str, cpu: int, check: str) -> list[dict[str, Any]]:
+def held_queue(flavor: str, cpu: int, check: str) -> list[dict[str, Any]]:
+    """Return the queue `default/lq` of so many cpus of a flavor, all of whose jobs a check holds."""
     strategy = {"admissionChecks": [{"name": check}]}
     return [
         kueue_object("Namespace", "default"),
@@ -124,7 +125,7 @@ async def running_cells(tmp_path: Path, near: int = 2, far: int = 2) -> AsyncIte
             kueue_object(
                 "AdmissionCheck", "cells", {"controllerName": "sluice.dev/cells", "parameters": parameters}
             ),
-            *_queue("elsewhere", 100, "cells"),
+            *held_queue("elsewhere", 100, "cells"),
         ]
         await apply(found.client, "main", *objects)
         for name in WORKERS:
@@ -135,7 +136,7 @@ async def running_cells(tmp_path: Path, near: int = 2, far: int = 2) -> AsyncIte
             client = await stack.enter_async_context(AsyncClient(worker.url, name, source="test"))
             found.clients[name] = client
             hold = kueue_object("AdmissionCheck", "hold", {"controllerName": "sluice.dev/hold.main"})
-            await apply(client, name, hold, *_queue("default", room[name], "hold"))
+            await apply(client, name, hold, *held_queue("default", room[name], "hold"))
             for service in ("slice_aggregator", "scheduler", "admission_check"):
                 worker.start(service)
             worker.start("agent", {"AGENT_NAME": f"agent-{name}", "SLUICE_DATA_DIR": str(tmp_path / name)})

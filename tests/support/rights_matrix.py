@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from sluice.events.codec import encode_message
+from sluice.protocol.cells import end_of_names, hold_controller
 from sluice.rights.gate_policy import Refusal, covers, judge
 from sluice.rights.names import API, Names, escaped
 from sluice.rights.parties import Party, Service, services
@@ -17,6 +18,8 @@ from sluice.services.gate.offers import Taken, judge_offer
 
 CONTROLLER, NAMESPACE = "example.com/hello", "red"
 """The controller of checks, and the namespace, that stand for all of them."""
+MANAGER = "hub"
+"""A cell that places jobs in this one."""
 USERS = (
     User(name="admin", role="operator"),
     User(name="viewer", role="viewer"),
@@ -26,6 +29,7 @@ USERS = (
     User(name="agent", role="executor"),
     User(name="pool", role="executor", namespaces=[NAMESPACE]),
     User(name="check_hello", role="controller", controller=CONTROLLER),
+    User(name="link", role="manager", manager=MANAGER),
 )
 """One of each role."""
 NAME, PUSHED, UNMADE = "n" * 32, "p" * 32, "u" * 32
@@ -57,19 +61,24 @@ def probes(cell: str) -> Iterator[Probe]:
     names = Names(cell)
     prefix = names.prefix
     own, other = escaped(CONTROLLER, "%", "_"), "other"
-    for what, namespace, event in (
-        (f"`job.{NAMESPACE}.<name>`: submit it, delete it", NAMESPACE, "JobSubmitted"),
-        (f"`job.{NAMESPACE}.<name>`: report that it has ended", NAMESPACE, "JobFinished"),
-        ("`job.<another namespace>.<name>`: submit it, delete it", "other", "JobSubmitted"),
-        ("`job.<another namespace>.<name>`: report that it has ended", "other", "JobFinished"),
+    managed, hold = f"{NAMESPACE}.x{end_of_names(MANAGER)}", hold_controller(MANAGER)
+    for what, job, event in (
+        (f"`job.{NAMESPACE}.<name>`: submit it, delete it", f"{NAMESPACE}.x", "JobSubmitted"),
+        (f"`job.{NAMESPACE}.<name>`: report that it has ended", f"{NAMESPACE}.x", "JobFinished"),
+        ("`job.<another namespace>.<name>`: submit it, delete it", "other.x", "JobSubmitted"),
+        ("`job.<another namespace>.<name>`: report that it has ended", "other.x", "JobFinished"),
+        (f"`job.<namespace>.<name>` of `{MANAGER}`: submit it, delete it", managed, "JobSubmitted"),
+        (f"`job.<namespace>.<name>` of `{MANAGER}`: report that it has ended", managed, "JobFinished"),
+        (f"`job.<namespace>.<name>` of `{MANAGER}`: change its size", managed, "JobScaled"),
     ):
-        yield Probe("", what, f"{prefix}job.{namespace}.x", _said(event))
+        yield Probe("", what, f"{prefix}job.{job}", _said(event))
     for what, suffix in (
         *(
             (f"`{writer}`, commits", writer)
             for writer in ("config", "slices", "variants", "scheduler", "checks")
         ),
         (f"`verdict.<controller>` of `{CONTROLLER}`", f"verdict.{own}"),
+        (f"`verdict.<controller>` of `{hold}`", f"verdict.{escaped(hold, '%', '_')}"),
         ("`verdict.<controller>` of another", f"verdict.{other}"),
         ("`presence.agent.<name>`", "presence.agent.x"),
         ("`presence.controller.<name>`", "presence.controller.x"),
@@ -96,6 +105,11 @@ def probes(cell: str) -> Iterator[Probe]:
             f"`controller.<name>` of `heartbeats`: {CONTROLLER}",
             "heartbeats",
             f"controller.{escaped(CONTROLLER, '=')}",
+        ),
+        (
+            f"`controller.<name>` of `heartbeats`: {hold}",
+            "heartbeats",
+            f"controller.{escaped(hold, '=')}",
         ),
         ("`controller.<name>` of `heartbeats`: another", "heartbeats", "controller.other"),
     ):

@@ -9,6 +9,7 @@ Orders are what a worker is to have, as the manager's log says: level-triggered,
 twice is the same as once. They are derived from the dispatcher's state, and in no log.
 """
 
+import hashlib
 from collections.abc import Sequence
 from typing import Final, Literal
 
@@ -23,6 +24,12 @@ CONTROLLERS: Final = ("sluice.dev/cells", "kueue.x-k8s.io/multikueue")
 
 ORIGIN: Final = "kueue.x-k8s.io/multikueue-origin"
 """Label of jobs in a worker cell: the manager that they come from."""
+
+FOLLOWED: Final = ("slices", "checks", "scheduler", "config")
+"""Subjects of a worker's log that a link reads."""
+
+END_DIGITS: Final = 5
+"""Hexadecimal digits by which a cell tells the jobs of its managers from each other's and its own."""
 
 REPORT_MOST: Final = 1000
 """Facts of one report at most."""
@@ -56,6 +63,15 @@ FactKind = Literal[
     "GrowthFreed",
     "GrowthGone",
 ]
+
+
+def end_of_names(manager: str) -> str:
+    """Return what the names of *manager*'s jobs end with in a cell where it places them, and no others.
+
+    >>> end_of_names("main")
+    '-b28b7'
+    """
+    return f"-{hashlib.sha1(manager.encode(), usedforsecurity=False).hexdigest()[:END_DIGITS]}"
 
 
 class Fact(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -13,7 +13,7 @@ with a subject to deliver to could write what the party may not.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from sluice.protocol.cells import CONTROLLERS
+from sluice.protocol.cells import CONTROLLERS, FOLLOWED, end_of_names, hold_controller
 
 from .names import API, Names, escaped
 
@@ -53,6 +53,8 @@ class Bounds:
     """Events that it may say of its jobs; all if there are none."""
     queues: tuple[str, ...] = ()
     """Local queues that its jobs may name: `name`, or `namespace/name`; all if there are none."""
+    ends: str = ""
+    """What the names of its jobs end with."""
     per_s: float = 0
     """Messages a second, in the long run; 0: as many as come."""
     burst: int = 0
@@ -337,6 +339,27 @@ def pools(names: Names, user: str, what: str, namespaces: Sequence[str]) -> Part
         },
         makes=("claims", "heartbeats"),
         removes=(beats,),
+    )
+
+
+def managers(names: Names, user: str, what: str, manager: str, namespaces: Sequence[str]) -> Party:
+    """Return the link of another cell, *manager*, which places jobs here: decision 0044.
+
+    It submits and deletes jobs under names that end as its own do, answers the check that holds them, and
+    reads what becomes of jobs: neither their manifests, nor who runs them.
+    """
+    hold = hold_controller(manager)
+    return Party(
+        user,
+        what,
+        says=(
+            f"{names.prefix}verdict.{escaped(hold, '%', '_')}",
+            names.key("heartbeats", f"controller.{escaped(hold, '=')}"),
+        ),
+        offers=tuple(_jobs(names, namespaces)),
+        bounds=Bounds(kinds=("JobSubmitted", "JobDeleted"), ends=end_of_names(manager)),
+        reads={names.log: tuple(f"{names.prefix}{writer}" for writer in FOLLOWED)},
+        makes=("heartbeats",),
     )
 
 

@@ -20,6 +20,7 @@ from .parties import (
     Service,
     controllers_of_checks,
     executors,
+    managers,
     operators,
     pools,
     publishers,
@@ -31,9 +32,10 @@ from .server_config import render
 
 __all__ = ["Roles", "RolesError", "User", "check", "config_of", "dumped", "parties_of", "read", "services_of"]
 
-Role = Literal["service", "operator", "team", "publisher", "executor", "controller", "viewer"]
+Role = Literal["service", "operator", "team", "publisher", "executor", "controller", "manager", "viewer"]
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
+_CELL = re.compile(r"[A-Za-z0-9_-]{1,63}")
 _KEY = re.compile(r"U[A-Z2-7]{55}")
 
 
@@ -51,9 +53,11 @@ class User(
     keys: list[str] = []
     """Public NKeys; several while one replaces another."""
     namespaces: list[str] = []
-    """Of a team: those of its jobs, at least one. Of executors: those whose jobs they run; none are all."""
+    """Of a team: of its jobs, at least one. Of executors and managers: of their jobs; none are all."""
     controller: str = ""
     """Of a controller of admission checks: its name, as AdmissionChecks have it."""
+    manager: str = ""
+    """Of the link of a manager, another cell that places jobs here: the name of that cell."""
     follows: bool = False
     """Of a team: whether it may read the log and dispatch, of everybody."""
     queues: list[str] = []
@@ -140,6 +144,10 @@ def check(roles: Roles) -> None:
             raise RolesError(f"{where}: a burst belongs to a rate")
         if (user.role == "controller") != bool(user.controller):
             raise RolesError(f"{where}: a controller of checks, and nobody else, names a controller")
+        if (user.role == "manager") != bool(user.manager):
+            raise RolesError(f"{where}: the link of a manager, and nobody else, names the manager's cell")
+        if user.manager and not _CELL.fullmatch(user.manager):
+            raise RolesError(f"{where}: {user.manager!r} is no name of a cell")
         if bad := [key for key in user.keys if not _KEY.fullmatch(key)]:
             raise RolesError(f"{where}: {bad[0][:60]!r} is no public key of a user")
 
@@ -172,6 +180,9 @@ def _party(names: Names, user: User) -> Party:
             return pools(names, user.name, what, user.namespaces)
         case "controller":
             return controllers_of_checks(names, user.name, user.controller)
+        case "manager":
+            what = f"The cell {user.manager}, which places jobs here: its link"
+            return managers(names, user.name, what, user.manager, user.namespaces)
         case _:
             return viewers(names, user.name, "Looks: `sluice get`, `describe`, `log`, `status`")
 

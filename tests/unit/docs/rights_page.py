@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sluice.rights.parties import BUDGET, BUDGET_USER, Party, Service
-from tests.support.rights_matrix import NAMESPACE, USERS, Probe, allowed, everybody, probes
+from tests.support.rights_matrix import MANAGER, NAMESPACE, USERS, Probe, allowed, everybody, probes
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "rights.md"
 
@@ -33,7 +33,8 @@ NOTES = (
     "",
     f"`{NAMESPACE}` stands for the namespaces of a team or a pool; what a team asks the api service is",
     "answered of these only ([deploy](deploy.md#what-a-team-sees)). Bounds of teams (queues, rate, size) are",
-    "no rights, and not here: [deploy](deploy.md#what-a-team-may-say).",
+    "no rights, and not here: [deploy](deploy.md#what-a-team-may-say). *link* is that of a manager, the cell",
+    f"`{MANAGER}`, which places jobs here ([cells](cells.md)): its own are those whose names end as its do.",
 )
 
 
@@ -41,7 +42,7 @@ def roles() -> Iterator[str]:
     """Yield the table of the parties."""
     yield from ("| user | role | of |", "|---|---|---|")
     for user in USERS:
-        about = ", ".join(f"`{name}`" for name in (*user.namespaces, user.controller) if name)
+        about = ", ".join(f"`{name}`" for name in (*user.namespaces, user.controller, user.manager) if name)
         role = f"{user.role}, `--follows`" if user.follows else user.role
         yield f"| *{user.name}* | {role} | {about or 'all'} |".replace("check_", "check\\_")
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from sluice.log.nats.nkeys import new_seed, public_of, read_seed, sign
+from sluice.protocol.cells import end_of_names
 from sluice.rights.parties import Bounds
 from sluice.rights.roles import Roles, RolesError, User, config_of, dumped, parties_of, read
 
@@ -40,6 +41,9 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
         "[{name: blue, role: viewer, controller: x}]",
         "[{name: blue, role: viewer, keys: [SUAAAA]}]",
         "[{name: blue, role: king}]",
+        "[{name: link, role: manager}]",
+        "[{name: link, role: manager, manager: 'a.b'}]",
+        "[{name: blue, role: viewer, manager: hub}]",
         "[{name: blue, role: viewer, queues: [a]}]",
         "[{name: blue, role: executor, rate: 1}]",
         "[{name: blue, role: team, namespaces: [blue], queues: [red/a]}]",
@@ -73,6 +77,15 @@ def test_a_team_gets_its_namespaces() -> None:
     imported = f'{{service: {{account: SLUICE, subject: "{own}"}}, to: "sluice.main.job.blue.>"}}'
     assert imported in text
     assert 'cert_file: "/x"' in text
+
+
+def test_a_link_speaks_of_its_managers_jobs_only() -> None:
+    """Of those of its namespaces, if it has any; it reads what deciders say, and no manifests."""
+    (link,) = parties_of(roles(User(name="link", role="manager", manager="hub", namespaces=["ml"])))
+    assert link.offers == ("sluice.main.job.ml.>",)
+    assert link.bounds == Bounds(kinds=("JobSubmitted", "JobDeleted"), ends=end_of_names("hub"))
+    assert link.says[0] == "sluice.main.verdict.sluice%2Edev%2Fhold%2Ehub"
+    assert not any("job" in subject for subjects in link.reads.values() for subject in subjects)
 
 
 def test_keys_are_those_of_nats(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from sluice.rights.roles import Roles, User
 
 from .place import AuthPlace, reload, reload_whenever_changed
 
-ROLES = ("operator", "team", "publisher", "executor", "controller", "viewer")
+ROLES = ("operator", "team", "publisher", "executor", "controller", "manager", "viewer")
 
 
 @click.group()
@@ -87,9 +87,14 @@ def init(directory: str, cell: str, hosts: tuple[str, ...], no_tls: bool, server
 @_place_option()
 @click.option("--role", required=True, type=click.Choice(ROLES), help="What it is.")
 @click.option(
-    "-n", "--namespace", "namespaces", multiple=True, help="Of a team or executors; may be repeated."
+    "-n",
+    "--namespace",
+    "namespaces",
+    multiple=True,
+    help="Of a team, executors or a manager; may be repeated.",
 )
 @click.option("--controller", default="", metavar="NAME", help="Of a controller of admission checks.")
+@click.option("--manager", default="", metavar="CELL", help="Of a manager's link: the name of its cell.")
 @click.option("--follows", is_flag=True, help="A team that may read the log and dispatch, of everybody.")
 @click.option(
     "-q", "--queue", "queues", multiple=True, help="Local queue that a team's jobs may name; may be repeated."
@@ -117,6 +122,8 @@ def add(
     publisher    a system that submits jobs of all namespaces, and reads the log
     executor     runs jobs: of its namespaces (-n) only, if any are named, else of all
     controller   answers admission checks as itself (--controller)
+    manager      the link of another cell, which places jobs here (--manager): submits and deletes its own
+                 jobs, of its namespaces (-n) only, if any are named, and reads what becomes of jobs
     viewer       looks
 
     \b
@@ -125,6 +132,7 @@ def add(
       sluice auth add red --role team -n red -q red/batch --rate 50 --burst 500 --max-payload 100000
       sluice auth add gpu --role executor -n ml -n vision
       sluice auth add licences --role controller --controller example.com/licences
+      sluice auth add link_hub --role manager --manager hub
       sluice auth add bob --role viewer
     """
     place = AuthPlace(Path(directory))
@@ -240,7 +248,7 @@ def list_(directory: str) -> None:
     """
     rows = [["NAME", "ROLE", "OF", "KEYS"]]
     for user in AuthPlace(Path(directory)).load().users:
-        about = ", ".join(user.namespaces) or user.controller
+        about = ", ".join(user.namespaces) or user.controller or user.manager
         rows.append([user.name, user.role, about, str(len(user.keys))])
     echo("\n".join(aligned(rows)))
 

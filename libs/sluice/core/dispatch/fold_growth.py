@@ -1,4 +1,4 @@
-"""How the dispatcher's events of edits and sizes change its state. No choices are left here."""
+"""Fold of the dispatcher's events of edits and sizes. No choices are left here."""
 
 from collections.abc import Callable
 from typing import Any

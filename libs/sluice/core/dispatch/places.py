@@ -1,4 +1,4 @@
-"""Where a workload's job is in other cells, for people: of each cell, in which state and since when."""
+"""Places of a workload's job in other cells, for people: each cell, its state and since when."""
 
 from dataclasses import dataclass, field
 

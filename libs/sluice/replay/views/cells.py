@@ -1,4 +1,4 @@
-"""Where jobs of a manager are in other cells, and since when: for `why`, and for `sluice cells`."""
+"""Places of a manager's jobs in other cells, and since when: for `why`, and for `sluice cells`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

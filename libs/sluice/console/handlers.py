@@ -21,7 +21,7 @@ from sluice.replay.source import moments
 from sluice.replay.source.source import Source
 from sluice.replay.views.describe import SECTIONS
 
-from . import answers, heavy, lanes, log_view, pages
+from . import answers, heavy, job_list, lanes, log_view, pages
 from .access import Access, User, cookie
 from .actions.actor import Actor
 from .actions.shapes import NAMES as ACTIONS
@@ -169,13 +169,13 @@ class Handlers:
 
     async def jobs(self, asked: Asked) -> answers.JobsAnswer:
         sort = asked.text("sort") or "name"
-        if sort.removeprefix("-") not in pages.SORTS:
-            raise ProblemError(f"sort={sort}: want one of {', '.join(pages.SORTS)}")
+        if sort.removeprefix("-") not in job_list.SORTS:
+            raise ProblemError(f"sort={sort}: want one of {', '.join(job_list.SORTS)}")
         start, limit = asked.start(), asked.limit()
         return await self.seen(
             asked,
             answers.JobsAnswer,
-            lambda world: pages.jobs_page(
+            lambda world: job_list.jobs_page(
                 world,
                 namespace=asked.text("namespace"),
                 queue=asked.text("queue"),

@@ -28,6 +28,9 @@ from sluice.replay.views import diff, overview
 from .answers import WhatIfRequest
 from .questions import Told
 
+MOST_JOBS = 3_000
+"""Of so many jobs at most a what-if tells the waits."""
+
 
 def apart(work: Callable[[], Any]) -> Callable[[], Told]:
     """Return what a child runs: *work* in a thread, as the parent's event loop is not the child's."""
@@ -78,7 +81,7 @@ def effects(source: Source, seq: int, change: Change) -> list[dict[str, Any]]:
 
 
 def what_would_have_been(source: Source, asked: WhatIfRequest) -> dict[str, Any]:
-    """Return what `sluice replay what-if -o json` says."""
+    """Return what `sluice replay what-if --per-job -o json` says, of the jobs that differ most."""
     changes = Changes([parse_setting(text) for text in asked.set], list(asked.apply), list(asked.drop))
     if asked.from_:
         if asked.from_.isdigit():
@@ -86,7 +89,7 @@ def what_would_have_been(source: Source, asked: WhatIfRequest) -> dict[str, Any]
         else:
             changes.since = moments.time_of(asked.from_, moments.moment_of(source, source.end))
     found = what_if(source, changes, control=asked.control or not changes)
-    return {"text": [], "report": msgspec.to_builtins(report.compared(found))}
+    return {"text": [], "report": msgspec.to_builtins(report.compared(found, "*", MOST_JOBS))}
 
 
 def loops(source: Source, until: int) -> list[tuple[str, int, int, str]]:

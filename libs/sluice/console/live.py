@@ -27,7 +27,7 @@ from sluice.replay.source.live import LiveSource
 from sluice.replay.source.source import Source
 from sluice.retention.live import base_finder
 
-from . import pages
+from . import job_list
 from .cell import Hands, Replica
 from .log_view import Density
 from .past import Past
@@ -111,7 +111,7 @@ class LiveCell:
         await self._follower.ready.wait()
         world = self._follower.world
         for number, key in enumerate(list(keys(world, "Job"))):
-            pages.phase_now(world, key)
+            job_list.phase_now(world, key)
             if not number % OPENED:
                 await asyncio.sleep(0)
 

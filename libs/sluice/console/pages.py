@@ -1,13 +1,13 @@
 """Answers from one world: what is there, who has what, who waits."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from sluice.core.config.objects import manifest_of
 from sluice.core.views import WorkloadView, position, why_pending
 from sluice.core.views.equivalence import class_key
-from sluice.core.views.present.job import Phase, current, phase_of
+from sluice.core.views.present.job import current
 from sluice.core.views.present.phase import WorkloadPhase, workload_phase
 from sluice.core.views.present.unadmitted import waiting_for
 from sluice.events.base import JobKey, WorkloadKey
@@ -20,7 +20,6 @@ from sluice.replay.views.describe import about
 from .answers import (
     Borrower,
     CheckRow,
-    JobGroup,
     JobRow,
     NodeRow,
     PendingRow,
@@ -28,6 +27,7 @@ from .answers import (
     ReasonRow,
     Warning_,
 )
+from .job_list import phase_now, remembered
 from .problems import NotFoundError
 from .quota import QuotaTree
 from .rows import in_places, job_row, jobs_of, pending_in, pending_row, queue_row
@@ -163,133 +163,6 @@ def _paged(page: list[PendingRow], total: int, reasons: Counter[str], start: int
 # Jobs
 
 
-def phase_now(world: World, key: str) -> str:
-    """Return a job's phase without rendering it; of jobs that have ended it is remembered."""
-    return _remembered(world, "Job", key, lambda: _phase(world, key))
-
-
-def _remembered(world: World, kind: str, key: str, phase: Callable[[], str]) -> str:
-    version = world.changes.version(kind, key)
-    known = world.ended.get((kind, key))
-    if known is not None and known[0] == version:
-        return known[1]
-    found = phase()
-    # Without a version, as behind a base, nobody would hear of a change.
-    if version and found in _ENDED:
-        world.ended[kind, key] = (version, found)
-    return found
-
-
-_ENDED = frozenset((Phase.SUCCEEDED.value, Phase.FAILED.value, WorkloadPhase.FINISHED.value))
-
-
-def _workload_phases(world: World) -> Counter[str]:
-    workloads = world.view.workloads
-    return Counter(
-        _remembered(world, "Workload", key, lambda key=key: str(workload_phase(workloads[key])))  # type: ignore[misc]
-        for key in workloads
-    )
-
-
-def _phase(world: World, key: str) -> str:
-    view, submitted = world.view.jobs.get(JobKey(key)), world.jobs.get(key)
-    if view is not None and (submitted is None or not submitted.open):
-        return str(phase_of(view))
-    found = render(world, "Job", key)
-    return "" if found is None else str(found["status"]["phase"])
-
-
-SORTS: dict[str, Callable[[World, str], Any]] = {
-    "name": lambda _, key: key,
-    "created": lambda world, key: _created(world, key),
-    "priority": lambda world, key: _current(world, key, lambda w: w.record.priority, 0),
-    "phase": lambda world, key: phase_now(world, key),
-    "queue": lambda world, key: _current(world, key, lambda w: w.cluster_queue_name, ""),
-    "changed": lambda world, key: world.changes.version("Job", key),
-}
-
-
-def _created(world: World, key: str) -> int:
-    submitted = world.jobs.get(key)
-    if submitted is not None:
-        return submitted.created_at or submitted.latest.at
-    return int(_current(world, key, lambda w: w.record.created_at, 0))
-
-
-def _current(world: World, key: str, of: Callable[[WorkloadView], Any], otherwise: Any) -> Any:
-    view = world.view.jobs.get(JobKey(key))
-    return otherwise if view is None else of(current(view))
-
-
-def _labels(world: World, key: str) -> dict[str, str]:
-    submitted = world.jobs.get(key)
-    return {} if submitted is None else submitted.shown.head.metadata.labels
-
-
-def jobs_page(
-    world: World,
-    *,
-    namespace: str,
-    queue: str,
-    phases: frozenset[str],
-    label: str,
-    search: str,
-    sort: str,
-    group: str,
-    start: int,
-    limit: int,
-) -> Plain:
-    """Return a page of jobs; only its jobs are rendered whole."""
-    selector = Selector(label, "")
-    chosen: list[str] = []
-    counted: Counter[str] = Counter()
-    for key in keys(world, "Job"):
-        space, _, name = key.partition("/")
-        if (namespace and space != namespace) or (search and search not in name):
-            continue
-        if queue and queue not in (
-            _current(world, key, lambda w: w.cluster_queue_name, ""),
-            _current(world, key, lambda w: w.record.queue_name, ""),
-        ):
-            continue
-        if label and not selector.matches({"metadata": {"labels": _labels(world, key)}}):
-            continue
-        phase = phase_now(world, key)
-        counted[phase] += 1
-        if not phases or phase in phases:
-            chosen.append(key)
-    by = SORTS[sort.removeprefix("-")]
-    chosen.sort()
-    chosen.sort(key=lambda key: by(world, key), reverse=sort.startswith("-"))
-    page = [row for key in chosen[start : start + limit] if (row := job_row(world, key)) is not None]
-    return {
-        "items": page,
-        "total": len(chosen),
-        "phases": dict(sorted(counted.items())),
-        "groups": _groups(world, chosen, group) if group else [],
-        "continue_": str(start + limit) if start + limit < len(chosen) else "",
-    }
-
-
-def _groups(world: World, chosen: Iterable[str], group: str) -> list[JobGroup]:
-    found: dict[str, Counter[str]] = defaultdict(Counter)
-    for key in chosen:
-        match group:
-            case "queue":
-                value = str(_current(world, key, lambda w: w.cluster_queue_name, ""))
-            case "namespace":
-                value = key.partition("/")[0]
-            case "phase":
-                value = phase_now(world, key)
-            case _:
-                value = _labels(world, key).get(group, "")
-        found[value][phase_now(world, key)] += 1
-    rows = [
-        JobGroup(value=v, count=sum(c.values()), phases=dict(sorted(c.items()))) for v, c in found.items()
-    ]
-    return sorted(rows, key=lambda row: (-row.count, row.value))
-
-
 def job_page(world: World, key: str) -> Plain:
     """Return one job: its object, its workloads, and what `sluice replay state` says of it."""
     found = render(world, "Job", key)
@@ -383,6 +256,14 @@ def manifest(world: World, kind: str, key: str) -> Plain | None:
 
 
 # Now
+
+
+def _workload_phases(world: World) -> Counter[str]:
+    workloads = world.view.workloads
+    return Counter(
+        remembered(world, "Workload", key, lambda key=key: str(workload_phase(workloads[key])))  # type: ignore[misc]
+        for key in workloads
+    )
 
 
 def overview(world: World) -> Plain:

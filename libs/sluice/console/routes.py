@@ -22,7 +22,7 @@ PARAMETERS = {
     "phase": "Only of these phases, with commas between.",
     "label": "A label selector, as `sluice get -l` takes it.",
     "search": "Only names that hold this text.",
-    "sort": "name, created, priority, phase, queue or changed; with - in front the other way round.",
+    "sort": "name, created, priority, phase, queue, changed or waited; with - in front the other way round.",
     "from": "The first sequence; of a diff a moment.",
     "to": "The last sequence; of a diff a moment.",
     "step": "Messages between two points of a series; by default there are about 100 points.",

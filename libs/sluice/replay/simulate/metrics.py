@@ -12,20 +12,8 @@ from sluice.core.workload.reasons import FLAVOR_MIGRATION
 from sluice.events import scheduler, slices, variants
 from sluice.events.base import Event, Micros, PodSet, PodSetAssignment
 
+from .lives import Life
 from .nominal_quota import NominalQuota
-
-
-@dataclass(slots=True)
-class Life:
-    """One workload's way."""
-
-    queue: str
-    job_class: str
-    created: Micros
-    admitted: Micros | None = None
-    """First time."""
-    finished: Micros | None = None
-    preemptions: int = 0
 
 
 @dataclass(slots=True)
@@ -108,7 +96,8 @@ class Collector:
     _ended: dict[str, Mapping[str, int]] = field(default_factory=dict)
     _variants: dict[str, list[str]] = field(default_factory=dict)
     """Parent -> its variants."""
-    _parents: dict[str, str] = field(default_factory=dict)
+    _owners: dict[str, Life] = field(default_factory=dict)
+    """Workload, slice or variant -> whose it is."""
     _lines: dict[str, list[str]] = field(default_factory=dict)
     """Who counts as one with whom: the variants of a job, a slice and the one that is to replace it. What any
     of them needs is charged once (WS3, CA10); one list for all of them."""
@@ -135,9 +124,13 @@ class Collector:
         # A slice that replaces another is no workload of its own to people: its job waited and ran already.
         if record.replaces is None:
             kind = record.priority_class or str(record.priority)
-            self.lives[record.key] = Life(record.queue_name, kind, at)
+            life = Life(record.queue_name, kind, at, waits_since=at, there=1)
+            self.lives[record.key] = self._owners[record.key] = life
         else:
             self._join_line(record.key, record.replaces)
+            if (owner := self._owners.get(record.replaces)) is not None:
+                owner.there += 1
+                self._owners[record.key] = owner
 
     def _variant(self, event: variants.VariantCreated, _at: Micros) -> None:
         record = event.workload
@@ -146,7 +139,8 @@ class Collector:
             self._jobs[record.key] = f"{self.name(record.parent)}[{event.variant}]"
             self._join_line(record.key, record.parent)
             self._variants.setdefault(record.parent, []).append(record.key)
-            self._parents[record.key] = record.parent
+            if (owner := self._owners.get(record.parent)) is not None:
+                self._owners[record.key] = owner
 
     def _note_sizes(self, workload: str, pod_sets: Sequence[PodSet]) -> None:
         if any(pods.min_count is not None for pods in pod_sets):
@@ -158,15 +152,21 @@ class Collector:
         self._lines[workload] = line
 
     def _admitted(self, event: scheduler.Admitted | variants.ParentAdmitted, at: Micros) -> None:
-        life = self.lives.get(event.workload)
-        if life is not None and life.admitted is None:
-            life.admitted = at
         promised = self._promised.pop(event.workload, None)
         if promised is not None:
             self._hold(promised.workload, promised.cluster_queue, promised.pod_sets, at)
         held = self._held.get(event.workload)
         if held is not None:
             held.admitted = True
+        life = self._owners.get(event.workload)
+        if life is None:
+            return
+        if isinstance(event, variants.ParentAdmitted):
+            # Its variant holds the quota, and was admitted itself.
+            life.admitted = at if life.admitted is None else life.admitted
+        else:
+            pod_sets = () if held is None else held.pod_sets
+            life.admit(event.workload, (flavor for ps in pod_sets for flavor in ps.flavors.values()), at)
 
     def _finished(self, event: slices.WorkloadFinished, at: Micros) -> None:
         life = self.lives.get(event.workload)
@@ -177,10 +177,14 @@ class Collector:
 
     def _over(self, event: slices.WorkloadFinished | slices.WorkloadDeleted, at: Micros) -> None:
         """A workload is gone, and its variants with it."""
+        if (life := self._owners.get(event.workload)) is not None:
+            life.end(event.workload, at)
         for key in (event.workload, *self._variants.pop(event.workload, ())):
             self._release(key, at)
             self._partial.pop(key, None)
             self._ended.pop(key, None)
+            if (owner := self._owners.pop(key, None)) is not None:
+                owner.leave(key, at)
             line = self._lines.pop(key, None)
             if line is not None:
                 line.remove(key)
@@ -191,6 +195,14 @@ class Collector:
         at: Micros,
     ) -> None:
         self._release(event.workload, at)
+        if (life := self._owners.get(event.workload)) is None:
+            return
+        if isinstance(event, scheduler.WorkloadSliceReplaced):
+            # Over, as far as its job goes: the one that replaces it is admitted in the same step.
+            del self._owners[event.workload]
+            life.end(event.workload, at)
+        else:
+            life.leave(event.workload, at)
 
     def _updated(self, event: slices.WorkloadUpdated | variants.VariantUpdated, at: Micros) -> None:
         """A slice that shrinks in place gives quota back at once (WS3)."""
@@ -217,6 +229,8 @@ class Collector:
 
     def _evicted(self, event: scheduler.Evicted, at: Micros) -> None:
         self.evicted[event.reason] = self.evicted.get(event.reason, 0) + 1
+        if (life := self._owners.get(event.workload)) is not None:
+            life.evict(event.reason)
         if self.lists:
             self.moments.append(at)
             self.decisions.append(("Evicted", self.name(event.workload), event.reason))
@@ -228,8 +242,7 @@ class Collector:
             self.decisions.append(
                 ("Preempted", self.name(event.workload), self.name(event.preemptor), event.rule)
             )
-        life = self.lives.get(self._parents.get(event.workload, event.workload))
-        if life is not None:
+        if (life := self._owners.get(event.workload)) is not None:
             life.preemptions += 1
 
     def name(self, workload: str) -> str:
@@ -293,7 +306,7 @@ class Collector:
         _sum(self._lent, lent)
         self._charges.clear()
         self._waits.add(self.lives.values())
-        for table in (self.lives, self._jobs, self._promised, self._variants, self._parents, self._lines):
+        for table in (self.lives, self._jobs, self._promised, self._variants, self._owners, self._lines):
             table.clear()
         self._partial.clear()
         self._ended.clear()
@@ -313,7 +326,7 @@ class Collector:
         self._partial.update(other._partial)
         self._ended.update(other._ended)
         self._variants.update(other._variants)
-        self._parents.update(other._parents)
+        self._owners.update(other._owners)
         self._lines.update(other._lines)
         _sum(self._used, other._used)
         for place, charges in other._charges.items():

@@ -6,6 +6,7 @@ import msgspec
 
 from sluice.replay.verify.whole_log import Checked
 
+from . import job_waits
 from .what_if import WhatIf
 
 
@@ -36,9 +37,16 @@ def _plain(events: Any) -> Any:
     return msgspec.json.decode(msgspec.json.encode(events))
 
 
-def compared(found: WhatIf) -> dict[str, Any]:
-    """Return a what-if as plain data."""
-    return {
+def compared(found: WhatIf, per_job: str | None = None, most: int | None = None) -> dict[str, Any]:
+    """Return a what-if as plain data.
+
+    *per_job*: a pattern of jobs whose waits are told, too; None: of none. *most*: of so many jobs at most.
+    """
+    told: dict[str, Any] = {}
+    if per_job is not None:
+        rows = job_waits.rows(found, per_job)
+        told = {"jobs": job_waits.plain(rows[:most]), "jobsFound": len(rows)}
+    return told | {
         "runs": [
             {
                 "name": r.name,

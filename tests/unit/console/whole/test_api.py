@@ -161,8 +161,11 @@ async def test_what_would_become_of_a_job(serve: Serve) -> None:
         assert "would be admitted in research" in found["text"][0]
     changes = {"set": ["ClusterQueue/research.spec.cohortName=other"]}
     async with client.post("/api/v1/what-if", json=changes) as response:
-        runs = [run["name"] for run in (await response.json())["report"]["runs"]]
+        report = (await response.json())["report"]
+        runs = {run["name"] for run in report["runs"]}
         assert len(runs) == 3
+        assert len(report["jobs"]) == report["jobsFound"] == 7
+        assert all(set(job["runs"]) == runs for job in report["jobs"])
     async with client.post("/api/v1/what-if", json={"set": ["nonsense"]}) as response:
         assert response.status == 400
 

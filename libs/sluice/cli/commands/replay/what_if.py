@@ -17,7 +17,7 @@ from sluice.cli.cell.log_options import (
     source_of,
     write_picture,
 )
-from sluice.cli.kit import run_text
+from sluice.cli.kit import job_waits_text, run_text
 from sluice.cli.kit.durations import utc
 from sluice.cli.kit.errors import EXIT_USAGE, CliError
 from sluice.cli.kit.files import read_plain
@@ -48,6 +48,8 @@ from sluice.replay.source.time_travel import RangeError
     default=True,
     help="Replay without the changes, too (default); else only the record is there to compare with.",
 )
+@click.option("--per-job", is_flag=True, help="Tell of each job how long it waits in the runs.")
+@click.option("--job", "job", metavar="PATTERN", help="The same of these jobs only: [NAMESPACE/]NAME.")
 @click.option("--svg", type=click.Path(path_type=Path, dir_okay=False), help="Draw the comparison.")
 @output_option()
 @click.pass_context
@@ -63,6 +65,8 @@ def what_if(
     cpus: int | None,
     limit: int | None,
     control: bool,
+    per_job: bool,
+    job: str | None,
     svg: Path | None,
     output: str,
 ) -> None:
@@ -74,6 +78,7 @@ def what_if(
     Examples:
       sluice replay what-if -l week.slog --set ClusterQueue/a.spec.cohortName=all
       sluice replay what-if -l week.slog --drop 'job/team-b/sweep-*'
+      sluice replay what-if -l week.slog --drop job/team-b/huge --job mine
       sluice replay what-if --jobs trace.swf.gz --set ClusterQueue/q1.spec.queueingStrategy=StrictFIFO
     """
     with plain_errors():
@@ -101,12 +106,19 @@ def what_if(
             from sluice.cli.kit import timeline_svg
 
             write_picture(svg, timeline_svg.comparison([(run.name, run.numbers) for run in found.runs]))
-    if output == "json":
-        show_json(report.compared(found))
-    else:
-        echo("\n".join(run_text.compared_lines(found)))
+    _show(found, job or ("*" if per_job else None), output)
     if not found.reproduced:
         sys.exit(1)
+
+
+def _show(found: whatif.WhatIf, jobs: str | None, output: str) -> None:
+    """Print the comparison; *jobs*: a pattern of those whose waits are told, too."""
+    if output == "json":
+        show_json(report.compared(found, jobs))
+        return
+    echo("\n".join(run_text.compared_lines(found)))
+    if jobs is not None:
+        echo("\n".join(job_waits_text.lines(found, jobs)))
 
 
 def _moment(source: Source, text: str) -> int:

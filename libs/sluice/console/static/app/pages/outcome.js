@@ -2,6 +2,7 @@
 import { count, duration } from "../format.js";
 import { html } from "../html.js";
 import { Table } from "../parts/table.js";
+import { JobWaits } from "./job-waits.js";
 
 const TITLES = { recorded: "As recorded", replayed: "Played again, unchanged", changed: "With the changes" };
 const sum = (counts) => Object.values(counts ?? {}).reduce((a, b) => a + b, 0);
@@ -25,8 +26,18 @@ export function Outcome({ of }) {
       ...runs.map((run) => ({ title: TITLES[run.name] ?? run.name, cell: ([, get, text]) => html`<span class="side"><i style=${{ width: `${(Math.abs(get(run) ?? 0) / scale(get)) * 100}%` }} class=${run === last ? "last" : ""} aria-hidden="true"></i><span>${get(run) === undefined || get(run) === null ? "-" : text(get(run))}</span></span>` })),
       { title: "Difference", number: true, cell: ([, get, text]) => difference(get(base), get(last), text) },
     ]} />
-    <${PerJob} of=${of.report} />
-    <details open><summary>As the command says it</summary><pre tabindex="0">${(of.text ?? []).join("\n")}</pre></details></section>`;
+    <${Likeness} of=${of.report} runs=${runs} />
+    <${JobWaits} of=${of.report} base=${base?.name} last=${last?.name} /></section>`;
+}
+
+/** How far the run without changes is the recorded one: what else than the changes could make the difference. */
+function Likeness({ of: { sameDecisions, followed }, runs }) {
+  const cut = runs.filter((run) => run.cutOff);
+  const apart = (followed ?? []).find((one) => one.divergence);
+  return html`${sameDecisions === true && html`<p class="quiet">Played again without the changes, every decision is the recorded one: the differences are the changes' doing.</p>`}
+    ${sameDecisions === false && html`<p class="note warn">Played again without the changes, not every decision is the recorded one. So compare the last two runs, not the last with the record.</p>`}
+    ${apart && html`<p class="note warn">The log does not decide itself again with this code, from ${apart.divergence.seq} on (${apart.service}): what follows from there is not what was.</p>`}
+    ${cut.map((run) => html`<p class="note warn">“${TITLES[run.name] ?? run.name}” would have gone on without end, and was cut off; not ended: ${Object.keys(run.cutOff.notEnded).slice(0, 5).join(", ")}.</p>`)}`;
 }
 
 const queueRows = (runs) => [...new Set(runs.flatMap((run) => Object.keys(run.waitsByQueue ?? {})))].sort()
@@ -36,11 +47,4 @@ function difference(before, after, text) {
   if (before === undefined || after === undefined || before === null || after === null) return "-";
   const by = after - before;
   return Math.abs(by) < 1e-6 ? "same" : `${by > 0 ? "+" : "−"}${text(Math.abs(Number(by.toFixed(4))))}`;
-}
-
-/** Who won and who lost, where the answer has it. */
-function PerJob({ of }) {
-  const rows = of?.jobs ?? of?.differences;
-  if (!Array.isArray(rows) || !rows.length) return null;
-  return html`<h2>Who waits otherwise</h2><${Table} caption="Waits per job" rows=${rows.slice(0, 40)} rowKey=${(row, n) => row.key ?? n} columns=${Object.keys(rows[0]).map((name) => ({ title: name, cell: (row) => String(row[name] ?? "-") }))} />`;
 }

@@ -22,7 +22,7 @@ export default function WhatIf() {
   }, [set, drop, from, control]);
   const send = (event) => { event.preventDefault(); setQuery({ set: lines(draft.set).join("\n") || null, drop: lines(draft.drop).join("\n") || null, from: draft.from || null }, { replace: false }); };
   const change = (name) => (event) => setDraft((old) => ({ ...old, [name]: event.target.value }));
-  const words = ["replay", "what-if", ...lines(draft.set).flatMap((one) => ["--set", one]), ...lines(draft.drop).flatMap((one) => ["--drop", one]), ...(draft.from ? ["--from", draft.from] : [])];
+  const words = ["replay", "what-if", "--per-job", ...lines(draft.set).flatMap((one) => ["--set", one]), ...lines(draft.drop).flatMap((one) => ["--drop", one]), ...(draft.from ? ["--from", draft.from] : [])];
   return html`<${Page} title="What if?" about="The log is played again with other rules or without some jobs. Nothing changes in the cell." command=${logCommand(words, "")}>
     <form onSubmit=${send} class="ask">
       <${QuotaPicker} add=${(line) => setDraft((old) => ({ ...old, set: [...lines(old.set), line].join("\n") }))} />

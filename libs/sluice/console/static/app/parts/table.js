@@ -1,4 +1,4 @@
-// A plain table: columns are {key, title, cell(row), number, wide}. j and k go through its rows, Enter opens the row's first link.
+// A plain table: columns are {key, title, cell(row), number, wide, sort, onSort}; `sort` is as aria-sort has it. j and k go through its rows, Enter opens the row's first link.
 import { useRef } from "preact/hooks";
 import { html } from "../html.js";
 import { useKeys } from "../keys.js";
@@ -25,7 +25,7 @@ export function Table({ caption, columns, rows, rowKey, keys = false, rowClass }
   return html`<div class="scroll" role="region" aria-label=${caption} tabindex="0">
     <table ref=${table}>
       <caption class="hidden">${caption}</caption>
-      <thead><tr>${columns.map((c) => html`<th scope="col" class=${c.number ? "number" : ""}>${c.title}</th>`)}</tr></thead>
+      <thead><tr>${columns.map((c) => html`<th scope="col" class=${c.number ? "number" : ""} aria-sort=${c.onSort && c.sort !== "none" ? c.sort : null}>${c.onSort ? html`<button type="button" class="sort" onClick=${c.onSort}>${c.title}<span aria-hidden="true">${{ ascending: " ▲", descending: " ▼" }[c.sort] ?? ""}</span></button>` : c.title}</th>`)}</tr></thead>
       <tbody>
         ${rows.map((row, n) => html`<tr key=${rowKey(row, n)} data-key=${rowKey(row, n)} tabindex="-1" class=${rowClass?.(row) ?? ""}>
           ${columns.map((c) => html`<td class=${`${c.number ? "number" : ""} ${c.wide ? "wide" : ""}`}>${c.cell(row)}</td>`)}

@@ -20,6 +20,7 @@ PAGES = {
     "/jobs/default/train-4/spec": "What was submitted",
     "/preemptions": "Who preempted whom?",
     "/checks": "What do checks hold up?",
+    "/budgets": "What is left of budgets?",
     "/what-if": "What if?",
     "/simulate": "Would this be admitted?",
     "/log": "What is being decided?",

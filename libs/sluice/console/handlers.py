@@ -26,6 +26,7 @@ from .access import Access, User, cookie
 from .actions.actor import Actor
 from .actions.shapes import NAMES as ACTIONS
 from .asked import Asked
+from .budgets.books import Books
 from .cell import Looked, sequence
 from .problems import NotFoundError, ProblemError
 from .questions import answer_to
@@ -47,6 +48,7 @@ class Handlers:
         self.cell, self.access, self.questions, self.actor = cell, access, questions, actor
         self.shown: Source = Covered(cell.source, environment) if access.hides_environment else cell.source
         """The log as people see it."""
+        self.books = Books(cell.source)
         self.clients = 0
         """Streams that are open."""
 

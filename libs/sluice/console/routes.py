@@ -7,6 +7,8 @@ from . import answers, series
 from .actions import answering
 from .actions.shapes import ActionDone, ActionPreview, ActionRequest
 from .asked import Asked
+from .budgets import answering as budgeting
+from .budgets.shapes import BudgetsAnswer
 from .handlers import Handlers
 
 PREFIX = "/api/v1"
@@ -182,6 +184,12 @@ ROUTES: tuple[Route, ...] = (
         heavy=True,
     ),
     Route("/checks", Handlers.checks, answers.ChecksAnswer, "Admission checks, and who waits for them"),
+    Route(
+        "/budgets",
+        budgeting.budgets,
+        BudgetsAnswer,
+        "What budgets have left, who consumes it, and since when: as far as the log tells",
+    ),
     Route(
         "/diff",
         Handlers.diff,

@@ -364,4 +364,4 @@ def load(data: bytes) -> Consumption:
     return state
 
 
-__all__ = ["VERSION", "Consumption", "dump", "load"]
+__all__ = ["VERSION", "Account", "Consumption", "Series", "dump", "load"]

@@ -3,7 +3,7 @@
 /** path, title, second letter of `g _`. */
 export const NAVIGATION = [
   ["/", "Now", "n"], ["/queues", "Quota", "q"], ["/pending", "Pending", "p"], ["/jobs", "Jobs", "j"],
-  ["/preemptions", "Preemptions", "x"], ["/checks", "Checks", "c"], ["/what-if", "What if", "w"], ["/simulate", "Simulate", "i"],
+  ["/preemptions", "Preemptions", "x"], ["/checks", "Checks", "c"], ["/budgets", "Budgets", "b"], ["/what-if", "What if", "w"], ["/simulate", "Simulate", "i"],
   ["/log", "Log", "l"], ["/diff", "Diff", "d"], ["/system", "System", "s"],
 ];
 
@@ -20,6 +20,7 @@ const ROUTES = [
   [/^\/jobs\/([^/]+)\/([^/]+)\/spec$/, "job-spec"],
   [/^\/preemptions$/, "preemptions"],
   [/^\/checks$/, "checks"],
+  [/^\/budgets$/, "budgets"],
   [/^\/what-if$/, "what-if"],
   [/^\/simulate$/, "simulate"],
   [/^\/log$/, "log"],

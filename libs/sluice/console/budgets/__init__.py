@@ -1,0 +1,1 @@
+"""Budgets: what was consumed, by whom and when, as far as the log tells it."""

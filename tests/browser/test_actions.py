@@ -30,6 +30,7 @@ def address(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReq
         with Client(system.url, system.cell) as client:
             client.submit(job_manifest("holds", queue="narrow"))
             client.submit(job_manifest("waits", queue="narrow"))
+            client.submit(job_manifest("drained", queue="wide"))
         environment = {"CONSOLE_PORT": "0", "CONSOLE_ACTIONS": "1", "CONSOLE_ADDRESS_FILE": str(told)}
         system.start("console", environment)
         # Behind the event loop of `filled`: the browser's driver runs one of its own.
@@ -46,6 +47,8 @@ async def filled(system: System) -> None:
         priority_class("high", 1000),
         kueue_object("ClusterQueue", "narrow", spec),
         local_queue("narrow", "narrow"),
+        kueue_object("ClusterQueue", "wide", spec),
+        local_queue("wide", "wide"),
     ]
     async with connected(system) as api:
         await api.apply(ApplyRequest(objects=objects))
@@ -90,6 +93,34 @@ def test_a_job_is_put_off_by_keyboard(address, chromium):
         look.page.get_by_text("It is said: message").wait_for()
         look.press("Escape")
         look.page.get_by_role("button", name="Activate …").wait_for()
+
+
+def test_a_local_queue_is_stopped_and_goes_on(address, chromium):
+    """Draining shows whom it would evict, with the command; then it is so, and Resume lets them in again."""
+    with Look.at(chromium, address) as look:
+        look.page.goto(f"{address}/queues/wide")
+        row = look.page.get_by_role("region", name="Local queues").locator("tbody tr")
+        row.get_by_role("button", name="Stop default/wide").click()
+        dialog = look.page.get_by_role("dialog")
+        dialog.get_by_label("Who has quota").select_option("HoldAndDrain")
+        look.page.get_by_role("button", name="What would it do?").click()
+        dialog.get_by_text("LocalQueue wide admits nobody more; who runs is evicted.").wait_for()
+        dialog.get_by_role("cell", name="default/drained").wait_for()
+        assert "stopPolicy: HoldAndDrain" in dialog.locator(".command code").inner_text()
+        assert "kind: LocalQueue" in dialog.locator(".command code").inner_text()
+        assert look.violations() == []
+        dialog.get_by_role("button", name="Stop default/wide").click()
+        dialog.get_by_text("It is said: message").wait_for()
+        dialog.get_by_text("Evicted").first.wait_for()
+        dialog.get_by_role("button", name="Close").click()
+        row.get_by_text("stopped (HoldAndDrain)").wait_for()
+        assert look.violations() == []
+        row.get_by_role("button", name="Resume default/wide").click()
+        dialog.get_by_text("LocalQueue wide admits again.").wait_for()
+        dialog.get_by_role("button", name="Resume default/wide").click()
+        dialog.get_by_text("It is said: message").wait_for()
+        dialog.get_by_role("button", name="Close").click()
+        row.get_by_text("admits", exact=True).wait_for()
 
 
 def test_the_past_cannot_be_changed(address, chromium):

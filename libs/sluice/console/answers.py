@@ -13,6 +13,7 @@ from .shapes import FlavorTotal as FlavorTotal
 from .shapes import JobGroup as JobGroup
 from .shapes import JobRow as JobRow
 from .shapes import Loan as Loan
+from .shapes import LocalQueueRow as LocalQueueRow
 from .shapes import LogEvent as LogEvent
 from .shapes import NodeRow as NodeRow
 from .shapes import Object as Object
@@ -98,6 +99,8 @@ class QueueAnswer(Envelope, frozen=True, kw_only=True):
     queue: QueueRow
     object: Object
     local_queues: list[str]
+    locals: list[LocalQueueRow]
+    """The same, with who is in them."""
     head: PendingRow | None
     waiting: list[PendingRow]
     holding: list[JobRow]

@@ -30,7 +30,7 @@ from .answers import (
 from .job_list import phase_now, remembered
 from .problems import NotFoundError
 from .quota import QuotaTree
-from .rows import in_places, job_row, jobs_of, pending_in, pending_row, queue_row
+from .rows import in_places, job_row, jobs_of, local_queue_row, pending_in, pending_row, queue_row
 
 Plain = dict[str, Any]
 
@@ -65,6 +65,7 @@ def queue_page(world: World, name: str) -> Plain:
         "queue": queue_row(world, QuotaTree(world), queue),
         "object": found,
         "local_queues": sorted(queue.local_queues),
+        "locals": [local_queue_row(world, key) for key in sorted(queue.local_queues)],
         "head": next((row for row in waiting if row.position == 1), None),
         "waiting": waiting,
         "holding": jobs_of(world, holders),

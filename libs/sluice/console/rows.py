@@ -11,7 +11,7 @@ from sluice.events.codec import rfc3339
 from sluice.readmodel.objects import render
 from sluice.readmodel.world import World
 
-from .answers import CheckNote, JobRow, PendingRow, QueueRow
+from .answers import CheckNote, JobRow, LocalQueueRow, PendingRow, QueueRow
 from .quota import QuotaTree, active_of, amount, stop_policy
 
 Plain = dict[str, Any]
@@ -36,6 +36,24 @@ def queue_row(world: World, tree: QuotaTree, queue: ClusterQueueView) -> QueueRo
         admitted=status["admittedWorkloads"],
         oldest="" if oldest is None else rfc3339(oldest),
         quota=[] if node is None else tree.rows(node),
+    )
+
+
+def local_queue_row(world: World, key: str) -> LocalQueueRow:
+    """Return a local queue as a row."""
+    namespace, _, name = key.partition("/")
+    found = render(world, "LocalQueue", key) or {}
+    status = found.get("status", {})
+    active, why = active_of(status)
+    return LocalQueueRow(
+        namespace=namespace,
+        name=name,
+        active=active,
+        inactive=why,
+        stop_policy=found.get("spec", {}).get("stopPolicy") or "None",
+        pending=status.get("pendingWorkloads", 0),
+        reserving=status.get("reservingWorkloads", 0),
+        admitted=status.get("admittedWorkloads", 0),
     )
 
 

@@ -135,6 +135,19 @@ class QueueRow(Struct, frozen=True, kw_only=True, omit_defaults=False):
     quota: list[QuotaRow]
 
 
+class LocalQueueRow(Struct, frozen=True, kw_only=True, omit_defaults=False):
+    """A local queue of a cluster queue."""
+
+    namespace: str
+    name: str
+    active: bool
+    inactive: str
+    stop_policy: str
+    pending: int
+    reserving: int
+    admitted: int
+
+
 class CheckNote(Struct, frozen=True, kw_only=True, omit_defaults=False):
     name: str
     state: str

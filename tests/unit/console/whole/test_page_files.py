@@ -87,3 +87,15 @@ def test_pages_are_installed_with_the_package():
     ]
     found = {file for pattern in patterns for file in (ROOT / "libs/sluice").glob(pattern)}
     assert {file for file in STATIC.rglob("*") if file.is_file()} <= found
+
+
+def test_the_stream_has_all_kinds_that_pages_listen_to() -> None:
+    """A kind that no frame tells of would leave a page as it was."""
+    stream = (STATIC / "app/stream.js").read_text()
+    told = set(stream.partition("kinds=")[2].partition('"')[0].split(","))
+    listed = (
+        found for file in OWN for found in re.findall(r"kinds[:=]\s*(?:\$\{)?\[([^\]]*)\]", file.read_text())
+    )
+    wanted = {kind for part in listed for kind in re.findall(r'"(\w+)"', part)}
+    assert "LocalQueue" in wanted
+    assert wanted <= told

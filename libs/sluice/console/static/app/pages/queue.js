@@ -13,7 +13,7 @@ import { Facts, Table } from "../parts/table.js";
 import { useResource } from "../resource.js";
 
 export default function QueuePage({ names: [name] }) {
-  const queue = useResource(`/queues/${part(name)}`, {}, { kinds: ["ClusterQueue", "Job", "Workload"] });
+  const queue = useResource(`/queues/${part(name)}`, {}, { kinds: ["ClusterQueue", "LocalQueue", "Job", "Workload"] });
   return html`<${Page} title=${name} about="Cluster queue" command=${nowCommand(["describe", `cq/${name}`], at.value, ["replay", "state", `queue/${name}`])}
       actions=${queue.data && html`<${Actions} of=${{ name }} offers=${offersOf(queue.data)} />`}>
     <${Shown} resource=${queue}>${(data) => html`
@@ -21,8 +21,9 @@ export default function QueuePage({ names: [name] }) {
       <${Facts} of=${[
         ["Cohort", data.queue.cohort && html`<${Cohort} of=${data.queue.cohort} />`], ["Strategy", data.queue.strategy],
         ["Stop policy", data.queue.stopPolicy !== "None" && data.queue.stopPolicy], ["Pending", data.queue.pending], ["Reserving", data.queue.reserving], ["Admitted", data.queue.admitted],
-        ["Local queues", data.localQueues?.join(", ")], ["Checks", data.checks?.length > 0 && html`<a href=${href("/checks")}>${data.checks.join(", ")}</a>`],
+        ["Checks", data.checks?.length > 0 && html`<a href=${href("/checks")}>${data.checks.join(", ")}</a>`],
       ]} />
+      <section><h2>Local queues</h2>${data.locals?.length ? html`<${Locals} of=${data} />` : html`<p class="quiet">No local queue leads here, so no job can come to it.</p>`}</section>
       <section><h2>Quota</h2><${Legend} />${data.queue.quota.map((q) => html`<div class="named-bar"><span>${q.flavor}</span><${Bar} of=${q} large /></div>`)}</section>
       ${data.head && html`<section class="head-of"><h2>Next in line</h2><p><${Job} of=${data.head.key} /> waits for ${duration(data.head.waitingSeconds)}: ${data.head.message || spaced(data.head.reason)}. ${" "}
         <a href=${href(`/jobs/${data.head.key}/why`)}>What would admit it?</a></p></section>`}
@@ -37,14 +38,25 @@ export default function QueuePage({ names: [name] }) {
 }
 
 function offersOf({ queue, object }) {
-  const stopped = queue.stopPolicy && queue.stopPolicy !== "None";
   const quotas = (object?.spec?.resourceGroups ?? []).flatMap((group) => (group.flavors ?? []).flatMap((flavor) => (flavor.resources ?? []).map((resource) =>
     ({ action: "quota", label: `Quota for ${resource.name} of ${flavor.name}`, fixed: { flavor: flavor.name, resource: resource.name }, fields: [{ name: "value", label: "Nominal quota", value: String(resource.nominalQuota) }] }))));
   return [
-    stopped ? { action: "resume", label: "Resume" } : { action: "stop", label: "Stop", fields: [{ name: "value", label: "Who has quota", options: [["Hold", "goes on (Hold)"], ["HoldAndDrain", "is evicted (HoldAndDrain)"]] }] },
+    stopOrResume(queue.stopPolicy),
     ...quotas,
   ];
 }
+
+/** Of whom jobs come here; one that is stopped lets nobody of its own in, and each can be stopped by itself. */
+const Locals = ({ of: data }) => html`<${Table} caption="Local queues" rows=${data.locals} rowKey=${(row) => `${row.namespace}/${row.name}`} columns=${[
+  { title: "Local queue", cell: (row) => html`<strong>${row.namespace}/${row.name}</strong>` },
+  { title: "State", cell: (row) => html`${stopped(row.stopPolicy) ? html`<span class="note-word">stopped (${row.stopPolicy})</span>` : row.active ? "admits" : html`<span class="note-word">${row.inactive || "inactive"}</span>`}` },
+  { title: "Pending", number: true, cell: (row) => row.pending }, { title: "Reserving", number: true, cell: (row) => row.reserving }, { title: "Admitted", number: true, cell: (row) => row.admitted },
+  { title: html`<span class="hidden">Actions</span>`, cell: (row) => html`<${Actions} of=${{ name: row.name, namespace: row.namespace, kind: "LocalQueue" }} offers=${[stopOrResume(row.stopPolicy, ` ${row.namespace}/${row.name}`)]} />` },
+]} />`;
+
+const stopped = (policy) => Boolean(policy) && policy !== "None";
+const stopOrResume = (policy, name = "") => (stopped(policy) ? { action: "resume", label: `Resume${name}` }
+  : { action: "stop", label: `Stop${name}`, fields: [{ name: "value", label: "Who has quota", options: [["Hold", "goes on (Hold)"], ["HoldAndDrain", "is evicted (HoldAndDrain)"]] }] });
 
 const Waiting = ({ of: data }) => html`<${Table} caption="Waiting jobs" keys rows=${data.waiting} rowKey=${(row) => row.key} columns=${[
   { title: "#", number: true, cell: (row) => row.position },

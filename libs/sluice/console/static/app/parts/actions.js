@@ -46,7 +46,7 @@ function Dialog({ offer, of, close }) {
   useEffect(() => { if (!(offer.fields ?? []).length) look(); }, []);
   const change = (name) => (event) => { give((old) => ({ ...old, [name]: event.target.value })); set({ step: "form" }); };
   return html`<dialog ref=${dialog} class="act" aria-labelledby="act-title" onClose=${close}>
-    <h2 id="act-title">${offer.label}: ${of.name}</h2>
+    <h2 id="act-title">${offer.label.includes(of.name) ? offer.label : `${offer.label}: ${of.name}`}</h2>
     ${state.step !== "done" && offer.fields?.length > 0 && html`<form class="filters" onSubmit=${(event) => { event.preventDefault(); look(); }}>
       ${offer.fields.map((field) => html`<${Input} of=${field} value=${given[field.name]} change=${change(field.name)} />`)}
       <button type="submit" disabled=${state.step === "looking" || state.step === "preview"}>What would it do?</button></form>`}

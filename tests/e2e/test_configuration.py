@@ -52,6 +52,35 @@ def test_the_server_refuses_as_an_api_server(run):
     assert 'there is no ClusterQueue "a3" (yet)' in said.err
 
 
+KUEUE_MANAGER = """
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: kueue-manager-config, namespace: kueue-system}
+data:
+  controller_manager_config.yaml: |
+    apiVersion: config.kueue.x-k8s.io/v1beta2
+    kind: Configuration
+    webhook: {port: 9443}
+    waitForPodsReady: {timeout: 90s}
+"""
+
+
+def test_the_configuration_of_kueues_manager_is_taken_over(run):
+    """From its ConfigMap; what has no effect is told, what is refused has the manager's names."""
+    applied = run("apply", "-f", "-", stdin=KUEUE_MANAGER).ok()
+    assert applied.lines == ["configuration.sluice.dev/default created"]
+    assert "default: webhook.port has no effect: there are no webhooks" in applied.err
+    wait = run("get", "configuration", "default", "-o", "json").ok().json["spec"]["waitForPodsReady"]
+    assert (wait["enable"], wait["timeoutSeconds"]) == (True, 90)
+
+    refused = run("apply", "-f", "-", stdin=KUEUE_MANAGER.replace("90s", "0s"))
+    assert refused.code == 1
+    assert "waitForPodsReady.timeout: Invalid value" in refused.err
+    assert "spec." not in refused.err
+    run("delete", "-f", "-", stdin=KUEUE_MANAGER).ok()
+    assert run("get", "configuration", "default").code == 1
+
+
 def test_dry_runs_change_nothing(run):
     """Client: only read; server: asked, not done."""
     client = run("apply", "-f", "-", "--dry-run=client", stdin=queue_yaml("a4")).ok()

@@ -13,6 +13,7 @@ __all__ = [
     "features",
     "jobset",
     "kueue",
+    "kueue_config",
     "labels",
     "mapped",
     "meta",

@@ -57,6 +57,23 @@ WORKLOAD_VALIDATE_RESOURCES_ARE_NON_NEGATIVE: Final = _gate(
 )
 WORKLOAD_VALIDATION_FOR_POD_SET_METADATA: Final = _gate("WorkloadValidationForPodSetMetadata", on=True)
 
+WITHOUT_EFFECT: Final = frozenset(
+    {
+        ELASTIC_JOBS_VIA_WORKLOAD_SLICES_WITH_PARTIAL_REPLICA_SCALE_UP,
+        FINISH_ORPHANED_WORKLOADS,
+        FLAVOR_FUNGIBILITY_PRESERVE_SCAN_PROGRESS,
+        LOCAL_QUEUE_METRICS,
+        METRICS_FOR_COHORTS,
+        QUOTA_CHECK_STRATEGY,
+        UNADMITTED_WORKLOADS_EXPLICIT_STATUS,
+        UNADMITTED_WORKLOADS_OBSERVABILITY,
+        VISIBILITY_ON_DEMAND,
+        WORKLOAD_IDENTIFIER_ANNOTATIONS,
+        WORKLOAD_PRIORITY_CLASS_DEFAULTING,
+    }
+)
+"""Known, so that a Configuration of Kueue's can be taken over; nothing asks for them."""
+
 
 def enabled(gates: Mapping[str, bool], name: str) -> bool:
     """Return whether the gate is on, by *gates* or else by default.

@@ -1,11 +1,12 @@
 """Scheme of the kinds: (apiVersion, kind) -> struct, and the conversion of older spellings to today's."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from . import batch_v1, check_parameters, convert, core_v1, custom, jobset, kueue, node_v1, ray, sluice_v1
 from .errors import FieldError
+from .kueue_config import VERSIONS, to_configuration
 from .mapped import MAPPED, JobKind, MappedJob, OwnJob
 from .meta import Manifest
 
@@ -153,10 +154,16 @@ def _older(kind: Kind) -> list[Kind]:
     ]
 
 
+def _other_spellings(kind: Kind) -> list[Kind]:
+    if kind.type is kueue.Configuration:
+        return [replace(kind, api_version=version, prepare=to_configuration) for version in VERSIONS]
+    return _older(kind) if kind.api_version == kueue.API_VERSION else []
+
+
 BY_GVK: dict[tuple[str, str], Kind] = {
     (kind.api_version, kind.kind): kind
     for canonical in KINDS
-    for kind in (canonical, *(_older(canonical) if canonical.api_version == kueue.API_VERSION else ()))
+    for kind in (canonical, *_other_spellings(canonical))
 }
 """Every accepted (apiVersion, kind), older spellings included."""
 

@@ -12,6 +12,7 @@ import msgspec
 
 from .convert import MODES, OLDER, is_proposal
 from .errors import FieldError, plain
+from .kueue_config import is_kueue_config, renames
 
 _POLICY: Final = r"spec\.concurrentAdmissionPolicy"
 _LIMITS: Final = "spec.concurrentAdmission.migrationConstraints"
@@ -49,6 +50,9 @@ def as_written(errors: Iterable[FieldError], manifest: Mapping[str, Any]) -> lis
 
 def _renames(manifest: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
     """Yield (pattern of canonical fields, what is written instead), the longer ones first."""
+    if is_kueue_config(manifest):
+        yield from renames()
+        return
     spec, kind = manifest.get("spec"), manifest.get("kind")
     if not isinstance(spec, Mapping):
         return

@@ -16,9 +16,6 @@ INSTEAD: Final[dict[tuple[str, str], str]] = {
     ("apps", "DaemonSet"): _NOTHING,
     ("batch", "CronJob"): "submit its jobTemplate as a Job whenever it is due",
     ("autoscaling.x-k8s.io", "ProvisioningRequest"): _PROVISIONING,
-    ("config.kueue.x-k8s.io", "Configuration"): (
-        'apply a Configuration of "sluice.dev/v1alpha1": docs/configuration.md says what it has'
-    ),
     **{
         ("", kind): _NOTHING
         for kind in (

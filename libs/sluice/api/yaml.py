@@ -7,7 +7,7 @@ stay text), dates and times stay text, and so does `12:30`. A key that occurs tw
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
@@ -180,10 +180,12 @@ def plain_documents(text: str | bytes) -> Iterator[Any]:
         yield value
 
 
-def _documents(text: str | bytes) -> Iterator[Document]:
+def _documents(text: str | bytes, *, opened: bool = True) -> Iterator[Document]:
     for value, node, index, duplicates in _read(text):
         if isinstance(value, YamlTextError):
             yield Document(index, value.line, None, (unreadable(value.detail),), (value.line,))
+        elif not opened:
+            yield _decoded(value, node, index, node.start_mark.line + 1, duplicates, "")
         else:
             yield from _opened(value, node, index, node.start_mark.line + 1, duplicates)
 
@@ -277,9 +279,51 @@ def _opened(
     if isinstance(items, list) and not duplicates:
         for position, item in enumerate(items):
             path = f"items[{position}]"
-            yield _decoded(item, node, index, _line_of(node, path), [], f"{path}.")
+            if (text := _config_in(item)) is not None:
+                yield from _of_config_map(text, _node_at(_node_at(node, "items"), position) or node, index)
+            else:
+                yield _decoded(item, node, index, _line_of(node, path), [], f"{path}.")
+        return
+    if not duplicates and (text := _config_in(value)) is not None:
+        yield from _of_config_map(text, node, index)
         return
     yield _decoded(value, node, index, line, duplicates, "")
+
+
+CONFIG_KEY = "controller_manager_config.yaml"
+"""What Kueue's manager calls its Configuration in a ConfigMap."""
+
+
+def _config_in(value: object) -> str | None:
+    """Return the text of Kueue's own Configuration, if *value* is the ConfigMap that holds it."""
+    if not isinstance(value, dict) or (value.get("apiVersion"), value.get("kind")) != ("v1", "ConfigMap"):
+        return None
+    data = value.get("data")
+    text = data.get(CONFIG_KEY) if isinstance(data, dict) else None
+    return text if isinstance(text, str) else None
+
+
+def _of_config_map(text: str, node: Any, index: int) -> Iterator[Document]:
+    """Yield the documents in a ConfigMap's text, by the lines of the file that it stands in."""
+    held = _node_at(_node_at(node, "data"), CONFIG_KEY)
+    line = int((held or node).start_mark.line) + 1
+    first = line if held is not None and held.style == "|" else None
+
+    def line_of(inner: int) -> int:
+        return line if first is None else first + inner
+
+    for document in _documents(text, opened=False):
+        lines = tuple(map(line_of, document.lines))
+        yield replace(document, index=index, line=line_of(document.line), lines=lines)
+
+
+def _node_at(node: Any, key: str | int) -> Any:
+    """Return what a node has at a key or place, None where it is not written there."""
+    if isinstance(node, yaml.SequenceNode) and isinstance(key, int):
+        return node.value[key]
+    if not isinstance(node, yaml.MappingNode):
+        return None
+    return next((held for name, held in node.value if name.value == key), None)
 
 
 def _decoded(

@@ -3,12 +3,14 @@
 It puts them into the page, between their marks.
 """
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from msgspec import inspect
 
 from sluice.api import kueue
+from sluice.api.kueue_config.table import FIELDS, NEW, OLD, Field, How
 from sluice.api.mapped import MappedKind, PodSetRule
 from sluice.api.mapped.table import KINDS
 from sluice.api.unsupported import INSTEAD
@@ -93,7 +95,31 @@ def _refused() -> Iterator[str]:
     yield from (f"| {', '.join(names)} | {instead} |" for instead, names in whats.items())
 
 
-TABLES = {"kinds": _kinds, "refused": _refused}
+def _manager() -> Iterator[str]:
+    yield "| field | here | more |"
+    yield "|---|---|---|"
+    rows: dict[tuple[str, How, str], list[Field]] = {}
+    for field in FIELDS:
+        # Fields of a block that go the same way share a row.
+        block = field.path if field.to else field.path.partition(".")[0]
+        rows.setdefault((block, field.how, field.said), []).append(field)
+    for (_, how, said), fields in rows.items():
+        yield f"| {', '.join(map(_named, fields))} | {how.value} | {_where(fields[0], said)} |"
+
+
+def _named(field: Field) -> str:
+    both = OLD in field.versions and NEW in field.versions
+    return f"`{field.path}`" if both else f"`{field.path}` ({field.versions[0].rpartition('/')[2]})"
+
+
+def _where(field: Field, said: str) -> str:
+    """What is said, after the place that the value has got; pages are linked from where the table stands."""
+    place = f"`{field.to}`" if field.to and field.to != field.path else ""
+    linked = re.sub(r"docs/(([\w-]+)\.md)", r"[\2](\1)", said)
+    return "; ".join(part for part in (place, linked) if part)
+
+
+TABLES = {"kinds": _kinds, "refused": _refused, "manager": _manager}
 
 
 def tables() -> dict[str, str]:

@@ -97,6 +97,7 @@ def test_gates_have_the_effect_described() -> None:
     """A gate in the table is asked for somewhere; one said to be without effect is not, in any decision."""
     section = CONFIGURATION.partition("## Feature gates")[2].partition("\n## ")[0]
     idle = set(re.findall(r"`(\w+)`", section.partition("Known, so that")[2]))
+    assert idle == features.WITHOUT_EFFECT
     code = {
         path: path.read_text() for folder in ("libs", "services") for path in (ROOT / folder).rglob("*.py")
     }

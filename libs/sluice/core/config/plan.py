@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from sluice.api import kueue
+from sluice.api import kueue, kueue_config
 from sluice.api.core_v1 import Namespace
 from sluice.api.custom import CustomObject, CustomResourceDefinition
 from sluice.api.decode import DecodeError, decode_object, find_kind
@@ -99,6 +99,8 @@ def plan_apply(draft: Draft, manifest: dict[str, Any], default_namespace: str) -
     if against is not None:
         return _result("refused", kind, desired, status_=against)
     warnings = list(_warnings(draft, kind, desired, before))
+    if kueue_config.is_kueue_config(manifest):
+        warnings += kueue_config.warnings(manifest)
     if before is not None and not _differs(before, desired):
         return _result("unchanged", kind, before, warnings)
     if kind in NAMESPACED and draft.get("Namespace", namespace) is None:

@@ -9,7 +9,7 @@ from sluice.core.budgets import consumption
 from sluice.events.codec import decode_commit
 from sluice.log.contract import Entry
 from sluice.replay.source.source import ListSource
-from sluice.services.check_budget.office import Office
+from sluice.services.check_budget.ledger import Ledger
 from sluice.services.check_budget.page import report
 from tests.unit.console.budget_log import entries
 from tests.unit.console.conftest import Serve
@@ -26,13 +26,13 @@ async def _budgets(serve: Serve, log: list[Entry], at: str = "") -> Any:
 
 def _judged(log: list[Entry], now: int) -> dict[str, Any]:
     """Return what the check itself says."""
-    office = Office()
+    ledger = Ledger()
     for entry in log:
         if entry.suffix in READS:
             for step in decode_commit(entry.payload, entry.suffix, entry.seq).steps:
                 for event in step.events:
-                    office.apply(event, entry.seq, step.at)
-    return {one["name"]: one for one in report(office, now)}
+                    ledger.apply(event, entry.seq, step.at)
+    return {one["name"]: one for one in report(ledger, now)}
 
 
 async def test_it_stands_as_the_check_says_at_each_moment(serve: Serve) -> None:

@@ -1,4 +1,4 @@
-"""What the HTTP API answers about budgets."""
+"""Answers of the HTTP API about budgets."""
 
 import re
 import time

@@ -1,4 +1,4 @@
-"""What was consumed up to any moment of a log: a fold that goes on, with states put down on the way.
+"""Consumption up to any moment of a log: a fold that goes on, with states put down on the way.
 
 It is begun when somebody asks of a log that has budgets. Beside the state, the totals of all accounts are
 noted every so often, for how the consumption came about.

@@ -1,4 +1,4 @@
-"""How budgets stand, as structs."""
+"""Standings of budgets, as structs."""
 
 import msgspec
 

@@ -1,4 +1,4 @@
-"""How a budget stands: by the same rules as the check that keeps it, from what the log tells."""
+"""Standing of a budget: by the same rules as the check that keeps it, from what the log tells."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence

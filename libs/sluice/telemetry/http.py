@@ -37,14 +37,17 @@ def prometheus(numbers: "Collector", accept: str = "") -> Page:
     *accept*: the header of the request. With `application/openmetrics-text` histograms have exemplars.
     """
     # Only here: it takes 50 ms to import, as `aiohttp` does below, and most controllers serve nothing.
-    from prometheus_client.exposition import choose_encoder
-    from prometheus_client.openmetrics.exposition import ALLOWUTF8, generate_latest
+    from prometheus_client.exposition import CONTENT_TYPE_LATEST, choose_encoder, generate_latest
+    from prometheus_client.openmetrics import exposition as openmetrics
 
-    encode, kind = choose_encoder(accept)
+    try:
+        encode, kind = choose_encoder(accept)
+    except (TypeError, ValueError):  # a version that is none
+        encode, kind = generate_latest, CONTENT_TYPE_LATEST
     if kind.startswith("application/openmetrics-text"):
         # Our names have nothing to escape, whatever the scheme: a third of the time went into looking.
-        told = generate_latest(numbers, escaping=ALLOWUTF8, version="1.0.0")  # type: ignore[no-untyped-call]
-        return Page(told, kind)
+        told = openmetrics.generate_latest(numbers, escaping=openmetrics.ALLOWUTF8, version="1.0.0")  # type: ignore[no-untyped-call]
+        return Page(told, openmetrics.CONTENT_TYPE_LATEST)
     return Page(encode(numbers), kind)
 
 

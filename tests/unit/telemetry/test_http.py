@@ -44,6 +44,10 @@ async def scrape() -> Scrape:
         ("*/*", "text/plain", False),
         ("text/plain;version=0.0.4", "text/plain", False),
         ("application/openmetrics-text;version=1.0.0,text/plain;q=0.5", "application/openmetrics-text", True),
+        ("application/openmetrics-text;version=1.0.0;escaping=dots", "application/openmetrics-text", True),
+        ("application/openmetrics-text;version=abc", "text/plain", False),
+        ("text/plain;version=x.y;escaping=", "text/plain", False),
+        (";;;,,,", "text/plain", False),
     ],
 )
 async def test_numbers_are_told_in_the_format_that_is_asked_for(

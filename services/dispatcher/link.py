@@ -67,6 +67,8 @@ class Link:
         self._is_up: bool | None = None
         """As was said last; None before anything was."""
         self._changed, self._arrived = asyncio.Event(), asyncio.Event()
+        self._configured = asyncio.Event()
+        """The worker's configuration was read: which queues hold what is offered is known."""
         self._task = asyncio.create_task(self._run(), name=f"link-{name}")
 
     def order(self, orders: Mapping[JobKey, Order]) -> None:
@@ -85,6 +87,7 @@ class Link:
 
     async def _run(self) -> None:
         while True:
+            self._configured.clear()
             try:
                 async with asyncio.TaskGroup() as group:
                     await self._worker.open(ANSWER_S)
@@ -140,14 +143,14 @@ class Link:
     async def _follow(self) -> None:
         """Report what the worker's log says, from behind what the manager knows.
 
-        What it says of configuration and of live jobs before that is folded, and not reported.
+        What it says of configuration, and has said of live jobs, is folded before, and not reported.
         """
         begin = self._upto()
         self._remote = RemoteFold(self._manager.cell.name)
         self._remote.know(list(self._orders.values()))
         async for entries in self._worker.read(1, ["config"]):
-            list(self._remote.facts([entry for entry in entries if entry.seq <= begin]))
-        self._changed.set()
+            list(self._remote.facts(entries))
+        self._configured.set()
         tail = self._worker.tail(begin + 1, FOLLOWED, self._arrived.set)
         try:
             while True:
@@ -186,6 +189,7 @@ class Link:
     # Orders
 
     async def _obey(self) -> None:
+        await self._configured.wait()
         while True:
             self._changed.clear()
             now = time.monotonic()
@@ -210,7 +214,7 @@ class Link:
         if order.do == "Withdraw":
             await self._say(suffix, JobDeleted(message="Withdrawn by its manager"), there)
             return True
-        if order.lift:
+        if order.lift and not order.started:
             await self._lift(order, order.remote, order.remote_uid, order.lift)
         if order.growth_lift:
             await self._lift(order, order.growth, order.growth_uid, order.growth_lift)

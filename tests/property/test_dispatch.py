@@ -296,6 +296,11 @@ def test_never_two_cells_and_nothing_left(seed: int, steps: int) -> None:
     play(seed, steps)
 
 
+def test_a_slice_waits_for_what_is_left_of_the_one_before() -> None:
+    """Its job has stopped as a whole; a cell comes back that still has an offer of that one's."""
+    play(20159, 220)
+
+
 def test_histories_reach_what_they_are_for() -> None:
     """The acts lead to every event of the dispatcher's but the refusal of broken messages."""
     said = {type(event) for seed in range(40) for event in play(seed, 250).world.said}

@@ -145,6 +145,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     remote_uid: str = ""
     """Its workload there, as far as is known: a namesake, made of a message that came late, may not start."""
     lift: int = 0
+    started: bool = False
+    """It runs there already, so nobody has to be told again that it may."""
     growth: WorkloadKey = WorkloadKey("")
     growth_uid: str = ""
     growth_lift: int = 0

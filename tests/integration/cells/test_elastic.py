@@ -85,3 +85,23 @@ async def test_a_job_that_is_deleted_leaves_no_slice(cells: Cells) -> None:
     await eventually(lambda: cells.said(dispatch.PlacementEnded))
     await eventually(cells.nothing_left)
     assert pods(cells, "near") == 0
+
+
+async def test_growth_outlasts_a_cut_and_a_new_dispatcher(cells: Cells, tmp_path: Path) -> None:
+    """Asked while the cell is out of reach and the dispatcher is killed, it comes once both are back."""
+    gate = tmp_path / "gate"
+    await cells.submit(JOB, "sh", "-c", f"until test -e {gate}; do sleep 0.1; done", replicas=2)
+    await eventually(lambda: pods(cells, "near") == 2)
+    cells.proxies["near"].cut()
+    await cells.client.scale(JOB, 4)
+    await eventually(lambda: cells.said(dispatch.CellLost))
+    (dispatcher,) = cells.manager.live("dispatcher")
+    cells.manager.kill(dispatcher)
+    cells.proxies["near"].heal()
+    cells.manager.start("dispatcher")
+    await eventually(lambda: pods(cells, "near") == 4)
+    assert not await cells.said(dispatch.OfferAbandoned)
+    gate.touch()
+    await eventually(lambda: cells.finished(1))
+    await eventually(cells.nothing_left)
+    await cells.ran_once()

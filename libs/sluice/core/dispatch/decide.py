@@ -37,6 +37,7 @@ def placement_events(state: State, placement: Placement, at: Micros) -> list[Eve
         return [dispatch.PlacementEnded(cause=placement.cause, workload=placement.key)] if over else []
     ladder = state.ladder(placement.check)
     blocked = any(state.blocks(placement, o) for o in placement.offers.values() if o.is_leaving)
+    blocked = blocked or waits_for_old(state, placement)
     changes = edits(state, placement)
     if changes:
         return changes
@@ -46,8 +47,6 @@ def placement_events(state: State, placement: Placement, at: Micros) -> list[Eve
         return []
     if is_growth(state, placement):
         return growth_events(state, placement)
-    if waits_for_old(state, placement):
-        return []
     if ladder is None:
         return [concluded(placement, RETRY, NO_LADDER, CellLadderSpec(retry_after_seconds=60))]
     return _asking(state, placement, ladder, at, blocked=blocked)

@@ -36,6 +36,7 @@ def orders_of(state: State, key: WorkloadKey) -> Iterator[Order]:
             remote=offer.remote,
             remote_uid=offer.remote_uid,
             lift=0 if offer.is_leaving else offer.lifted,
+            started=bool(offer.started_at),
             growth=growth.remote if growth is not None else NOWHERE,
             growth_uid=growth.remote_uid if growth is not None else "",
             growth_lift=0 if growth is None or offer.is_leaving else growth.lifted,

@@ -38,6 +38,14 @@ def test_the_hold_is_lifted_last(world: CellsWorld) -> None:
     assert [type(event) for event in world.events(*kinds)] == list(kinds)
 
 
+def test_a_start_is_not_asked_for_again(world: CellsWorld) -> None:
+    """Orders say that the job runs, so that a link has nothing more to say of it, however long it does."""
+    running(world)
+    (order,) = world.orders("near")
+    assert order.lift
+    assert order.started
+
+
 def test_a_loser_that_has_not_confirmed_holds_the_winner_up(world: CellsWorld) -> None:
     """While a losing offer is in a cell within reach, and not confirmed gone, the check is not Ready."""
     key = world.create()

@@ -21,7 +21,7 @@ from sluice.protocol.checks import CONTROLLER, CheckVerdict, ControllerHeartbeat
 from sluice.protocol.dispatch import key_token
 from sluice.protocol.subjects import cell_suffix, job_suffix, verdict_suffix
 
-from .offers import SizeError, as_offer, queue_of
+from .offers import SizeError, as_offer, is_elastic, queue_of
 from .remote import RemoteFold
 
 PROBE_S = 0.5
@@ -228,6 +228,9 @@ class Link:
             offered = as_offer(manifest, order, there, self._manager.cell.name)
         except SizeError as error:
             self._refuse(order, str(error))
+            return True
+        if order.remote and is_elastic(offered) and not self._remote.holds.resizes:
+            self._refuse(order, "elastic jobs are off there, and another size would stop the job")
             return True
         queue = f"{namespace}/{queue_of(offered)}"
         if not self._remote.holds.check_of(queue):

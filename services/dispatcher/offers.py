@@ -22,6 +22,12 @@ def queue_of(manifest: Mapping[str, Any]) -> str:
     return str(named or manifest.get("spec", {}).get("queueName", ""))
 
 
+def is_elastic(manifest: Mapping[str, Any]) -> bool:
+    """Does the job ask to change its size while it runs?"""
+    notes = (manifest.get("metadata") or {}).get("annotations") or {}
+    return notes.get(labels.ELASTIC_JOB) == "true"
+
+
 def as_offer(manifest: Mapping[str, Any], order: Order, there: JobKey, manager: str) -> Raw:
     """Return a job's manifest as it is submitted in a worker, in the edition that *order* names.
 

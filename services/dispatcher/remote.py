@@ -9,6 +9,7 @@ import msgspec
 
 from sluice.api import kueue
 from sluice.api.errors import UNREADABLE, FieldError
+from sluice.api.features import ELASTIC_JOBS_VIA_WORKLOAD_SLICES, enabled
 from sluice.core.workload.charges import counts
 from sluice.events import checks, scheduler, slices
 from sluice.events.base import Event, JobKey, Micros, WorkloadKey
@@ -28,6 +29,8 @@ class Holds:
         self._queues: dict[str, str] = {}
         self._rules: dict[str, dict[str, bool]] = {}
         """ClusterQueue -> its checks, and whether each is for all flavors."""
+        self.resizes = True
+        """Elastic jobs change their size there without being stopped."""
 
     def fold(self, event: Event) -> None:
         match event:
@@ -44,6 +47,11 @@ class Holds:
             case ObjectApplied(kind="LocalQueue"):
                 queue = msgspec.json.decode(event.object, type=kueue.LocalQueue).spec.cluster_queue
                 self._queues[f"{event.namespace}/{event.name}"] = queue
+            case ObjectApplied(kind="Configuration"):
+                gates = msgspec.json.decode(event.object, type=kueue.Configuration).spec.feature_gates
+                self.resizes = enabled(gates, ELASTIC_JOBS_VIA_WORKLOAD_SLICES)
+            case ObjectDeleted(kind="Configuration"):
+                self.resizes = True
             case ObjectDeleted(kind="AdmissionCheck"):
                 self._checks.pop(event.name, None)
             case ObjectDeleted(kind="ClusterQueue"):

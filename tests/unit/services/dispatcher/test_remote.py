@@ -95,6 +95,16 @@ def test_a_queue_holds_if_its_check_is_for_all_flavors() -> None:
     assert check() == ""
 
 
+def test_whether_jobs_can_grow_there_is_known() -> None:
+    """With the gate off another size would stop the job, so a link does not ask for one."""
+    world, fold = held(), RemoteFold("main")
+    list(fold.facts(world.log))
+    assert fold.holds.resizes
+    world.configure("Configuration", "default", {"featureGates": {"ElasticJobsViaWorkloadSlices": False}})
+    list(fold.facts(world.log[-1:]))
+    assert not fold.holds.resizes
+
+
 GROWTH = WorkloadKey("default/job-w2")
 
 

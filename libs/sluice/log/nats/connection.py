@@ -33,6 +33,9 @@ from .protocol import (
 __all__ = ["Connection", "Link"]
 
 CONNECT_TIMEOUT_S = 5.0
+NEXT_AFTER_S = 1.0
+"""So long a server may take to log a client in, on the first round, before the next one is asked: one that is
+stopped takes connections, and says nothing. Each round gives all of them twice the time."""
 SHUT_S = 1.0
 PING_INTERVAL_S = 20.0
 DOUBT_S = 1.0
@@ -82,6 +85,7 @@ class Connection(asyncio.Protocol):
         inbox: str,
         sink: Callable[[list[Frame]], None],
         on_lost: Callable[[], None],
+        timeout_s: float = CONNECT_TIMEOUT_S,
     ) -> "Connection":
         """Connect and log in.
 
@@ -89,7 +93,7 @@ class Connection(asyncio.Protocol):
             OSError, TimeoutError: the server cannot be reached or refuses.
         """
         loop = asyncio.get_running_loop()
-        async with asyncio.timeout(CONNECT_TIMEOUT_S):
+        async with asyncio.timeout(timeout_s):
             transport, connection = await loop.create_connection(
                 lambda: cls(sink, on_lost), address.host, address.port
             )
@@ -357,6 +361,8 @@ class Link:
         on_lost: Callable[[], None] = lambda: None,
     ) -> None:
         self._servers: Sequence[Address] = addresses(urls)
+        self._first = 0
+        """Of `_servers`, which is asked first: not the one that was just lost."""
         self.name = name
         self._inbox = f"_INBOX.{secrets.token_hex(8)}"
         self._sink, self._on_connect, self._lost_hook = sink, on_connect, on_lost
@@ -394,12 +400,21 @@ class Link:
             self._task = asyncio.create_task(self._connect(), name=f"{self.name}-connect")
 
     async def _connect(self) -> None:
-        wait_s, failures = RECONNECT_FIRST_S, 0
-        for server in itertools.cycle(self._servers):
+        wait_s, failures, many = RECONNECT_FIRST_S, 0, len(self._servers)
+        for place in itertools.count(self._first):
             if self._closed:
                 return
+            server = self._servers[place % many]
+            patience_s = min(NEXT_AFTER_S * 2 ** min(failures // many, 8), CONNECT_TIMEOUT_S)
             try:
-                opened = await Connection.open(server, self.name, self._inbox, self._sink, self._on_lost)
+                opened = await Connection.open(
+                    server,
+                    self.name,
+                    self._inbox,
+                    self._sink,
+                    self._on_lost,
+                    patience_s if many > 1 else CONNECT_TIMEOUT_S,
+                )
             except (OSError, TimeoutError, ValueError) as error:
                 failures += 1
                 if failures in (1, 10) or failures % 100 == 0:
@@ -417,7 +432,8 @@ class Link:
                 return
             if opened.lost:
                 continue
-            opened.replaceable = len(self._servers) > 1
+            opened.replaceable = many > 1
+            self._first = (place + 1) % many
             self._connection = opened
             self._on_connect(opened)
             self._changed.set()

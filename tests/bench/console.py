@@ -1,8 +1,8 @@
 """The console against its budgets: `python -m tests.bench.console first|scrub|live [NUMBER]`.
 
 first: NUMBER jobs (50,000), the first view of pages in Chromium. scrub: a log of NUMBER events (1,000,000),
-states of the past over HTTP. live: a cell in which 100 jobs a second come and end, for NUMBER seconds (60),
-with 20 clients of the stream and one page in Chromium. Each prints one JSON line.
+states of the past over HTTP. live: a cell in which some 500 messages a second come, evenly, for NUMBER
+seconds (60), with 20 clients of the stream and one page in Chromium. Each prints one JSON line.
 """
 
 import asyncio
@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,13 +30,15 @@ from sluice.replay.source.log_file import Header, Writer
 from tests.support.system import System
 from tests.support.waiting import eventually
 
-from .long_run import PER_TICK, LongRun
+from .long_run import LongRun
 from .recorded import LARGE_SCALE, Recorder
 
 NEVER = 10**9
-RESYNCS: dict[int, int] = {}
-"""Client -> how often it was told to load anew."""
 CLIENTS = 20
+JOBS_PER_S = 160
+"""Come and end: a little more than 500 messages."""
+BATCHES = 20
+"""In each second: the log grows evenly. In one go, a client would hear of a second's messages once."""
 NEAR = 5_000
 FLAGS = [
     "--no-sandbox",
@@ -179,13 +182,16 @@ async def live(seconds: int) -> Figures:
         await eventually(told.is_file)
         address, process = told.read_text().rstrip("/"), psutil.Process(service.pid)
         for _ in range(30):
-            await _send(log, cell, unsent)
-        counts = [0] * CLIENTS
+            await _send(log, _second(cell, unsent), 0)
+        # Decided beforehand: this process has the clients, too, which would hear nothing meanwhile.
+        begun_with, jobs = cell.messages, cell.jobs
+        planned = [_second(cell, unsent) for _ in range(seconds)]
+        clients = [Client() for _ in range(CLIENTS)]
         async with (
             aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None)) as http,
             _browser() as browser,
         ):
-            clients = [asyncio.create_task(_client(http, address, counts, n)) for n in range(CLIENTS)]
+            hearing = [asyncio.create_task(client.hear(http, address)) for client in clients]
             page = await (await browser.new_context()).new_page()
             await page.goto(f"{address}/jobs")
             await page.wait_for_selector(RENDERED, state="attached", timeout=120_000)
@@ -193,9 +199,10 @@ async def live(seconds: int) -> Figures:
             heap = [await page.evaluate("performance.memory.usedJSHeapSize / 1e6")]
             rss, cpu = [process.memory_info().rss / 1e6], sum(process.cpu_times()[:2])
             await page.evaluate(FRAMES)
-            begun, jobs, messages = time.monotonic(), cell.jobs, cell.messages
-            for second in range(seconds):
-                await _send(log, cell, unsent)
+            frames, heard = sum(c.frames for c in clients), sum(c.size for c in clients)
+            begun = time.monotonic()
+            for second, entries in enumerate(planned):
+                await _send(log, entries, begun + second)
                 if (second + 1) % max(1, seconds // 10) == 0:
                     rss.append(process.memory_info().rss / 1e6)
                     await page.evaluate("gc()")
@@ -203,20 +210,26 @@ async def live(seconds: int) -> Figures:
                 await asyncio.sleep(max(0.0, begun + second + 1 - time.monotonic()))
             took, used = time.monotonic() - begun, sum(process.cpu_times()[:2]) - cpu
             deltas = await page.evaluate("window.deltas")
-            assert not any(client.done() for client in clients), "a client was cut off"
-            for client in clients:
-                client.cancel()
-            await asyncio.gather(*clients, return_exceptions=True)
+            frames = sum(c.frames for c in clients) - frames
+            heard = sum(c.size for c in clients) - heard
+            end = await log.end()
+            await eventually(lambda: all(client.upto >= end for client in clients))
+            assert not any(task.done() for task in hearing), "a client was cut off"
+            for task in hearing:
+                task.cancel()
+            await asyncio.gather(*hearing, return_exceptions=True)
         await log.close()
     return {
         "bench": "console live",
         "seconds": round(took),
         "clients": CLIENTS,
         "jobs_per_s": round((cell.jobs - jobs) / took),
-        "messages_per_s": round((cell.messages - messages) / took),
+        "messages_per_s": round((cell.messages - begun_with) / took),
         "console_cpu_percent": round(used / took * 100),
-        "frames_per_client_per_s": round(sum(counts) / CLIENTS / took, 1),
-        "resyncs_per_client_per_s": round(sum(RESYNCS.values()) / CLIENTS / took, 1),
+        "frames_per_client_per_s": round(frames / CLIENTS / took, 1),
+        "kb_per_client_per_s": round(heard / CLIENTS / took / 1e3),
+        "gaps": sum(client.gaps for client in clients),
+        "resyncs": sum(client.resyncs for client in clients),
         "console_rss_mb": [round(one) for one in rss],
         "page_heap_mb": [round(one, 1) for one in heap],
         "page_frames": len(deltas),
@@ -227,20 +240,56 @@ async def live(seconds: int) -> Figures:
     }
 
 
-async def _send(log: JetStreamLog, cell: LongRun, unsent: list[Entry]) -> None:
-    """Let a second pass in the cell, and send what it has said."""
-    cell.tick(range(cell.jobs, cell.jobs + PER_TICK))
-    for entry in unsent:
-        await log.append(entry.suffix, entry.payload)
+def _second(cell: LongRun, unsent: list[Entry]) -> list[Entry]:
+    """Let the jobs of a second come, and return what is said."""
+    cell.tick(range(cell.jobs, cell.jobs + JOBS_PER_S))
+    said = list(unsent)
     unsent.clear()
+    return said
 
 
-async def _client(http: aiohttp.ClientSession, address: str, counts: list[int], number: int) -> None:
-    async with http.get(f"{address}/api/v1/stream") as response:
-        # Not by lines: a frame of a busy cell is longer than the client takes for one.
-        async for part in response.content.iter_any():
-            counts[number] += part.count(b"event: delta")
-            RESYNCS[number] = RESYNCS.get(number, 0) + part.count(b"event: resync")
+async def _send(log: JetStreamLog, entries: list[Entry], begun: float) -> None:
+    """Send what is said in a second, evenly over the one that has *begun*; 0: at once."""
+    size = -(-len(entries) // BATCHES)
+    for number in range(BATCHES):
+        for entry in entries[number * size : (number + 1) * size]:
+            await log.append(entry.suffix, entry.payload)
+        if begun:
+            await asyncio.sleep(max(0.0, begun + (number + 1) / BATCHES - time.monotonic()))
+
+
+@dataclass
+class Client:
+    """One reader of the stream: what it has heard, and whether anything is missing in between."""
+
+    frames: int = 0
+    resyncs: int = 0
+    gaps: int = 0
+    """Frames that do not go on where the one before has ended."""
+    upto: int = 0
+    size: int = 0
+    """Bytes that came."""
+
+    async def hear(self, http: aiohttp.ClientSession, address: str) -> None:
+        rest = b""
+        async with http.get(f"{address}/api/v1/stream") as response:
+            # Not by lines: a frame of a busy cell is longer than the client takes for one.
+            async for part in response.content.iter_any():
+                self.size += len(part)
+                *whole, rest = (rest + part).split(b"\n\n")
+                for event in whole:
+                    self._take(event)
+
+    def _take(self, event: bytes) -> None:
+        lines = dict(line.split(b": ", 1) for line in event.split(b"\n") if b": " in line)
+        match lines.get(b"event"):
+            case b"delta":
+                since = int(lines[b"data"][len(b'{"since":') :].split(b",", 1)[0])
+                self.frames += 1
+                self.gaps += since != self.upto
+            case b"resync":
+                self.resyncs += 1
+        self.upto = int(lines.get(b"id", self.upto))
 
 
 def main(arguments: list[str]) -> Figures:

@@ -43,5 +43,14 @@ def test_what_is_left_and_who_consumes_it(chromium, spending):
 def test_it_had_more_left(chromium, spending):
     """In the past it stands as it stood."""
     with Look.at(chromium, spending.address) as look:
-        look.go("/budgets?at=10")
+        look.go("/budgets?at=11")
         assert look.page.get_by_text("1.20 of 100.00 EUR used, 98.80 left").is_visible()
+
+
+def test_agents_are_named(chromium, spending):
+    """What is told of an agent stands beside its name."""
+    with Look.at(chromium, spending.address) as look:
+        look.go("/system")
+        row = look.page.get_by_role("region", name="Agents").locator("tbody tr")
+        assert row.locator("td").first.inner_text() == "one"
+        assert "Ready" in row.inner_text()

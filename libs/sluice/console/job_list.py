@@ -35,6 +35,51 @@ def remembered(world: World, kind: str, key: str, phase: Callable[[], str]) -> s
     return found
 
 
+class Counted:
+    """The phases of all objects of a kind; counted on with those that have changed since the last time."""
+
+    def __init__(self) -> None:
+        self.phases: dict[str, str] = {}
+        self.counts: Counter[str] = Counter()
+        self._upto = 0
+
+    def update(self, world: World, kind: str, phase: Callable[[str], str]) -> None:
+        changes, known = world.changes, keys(world, kind)
+        if self._upto and changes.forgotten <= self._upto <= world.seq:
+            for gone in changes.gone_since(kind, self._upto):
+                self._forget(gone.key)
+            for key in changes.since(kind, self._upto):
+                self._forget(key)
+                self._note(key, phase(key))
+        if not self._upto or len(self.phases) != len(list(known)):
+            # The first time, or some have gone of which nobody heard, as of those from behind a base.
+            self.phases.clear()
+            self.counts.clear()
+            for key in known:
+                self._note(key, phase(key))
+        self._upto = world.seq
+
+    def _forget(self, key: str) -> None:
+        before = self.phases.pop(key, None)
+        if before is not None:
+            self.counts[before] -= 1
+
+    def _note(self, key: str, phase: str) -> None:
+        self.phases[key] = phase
+        self.counts[phase] += 1
+
+
+def counted(world: World, kind: str, phase: Callable[[str], str]) -> Counted:
+    """Return the phases of all objects of a kind, as they are now."""
+    found: Counted = world.counted.setdefault(kind, Counted())
+    found.update(world, kind, phase)
+    return found
+
+
+def job_phases(world: World) -> Counted:
+    return counted(world, "Job", lambda key: phase_now(world, key))
+
+
 _ENDED = frozenset((Phase.SUCCEEDED.value, Phase.FAILED.value, WorkloadPhase.FINISHED.value))
 
 
@@ -100,7 +145,8 @@ def jobs_page(
     """Return a page of jobs; only its jobs are rendered whole."""
     selector = Selector(label, "")
     chosen: list[str] = []
-    counted: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
+    known = job_phases(world).phases
     for key in keys(world, "Job"):
         space, _, name = key.partition("/")
         if (namespace and space != namespace) or (search and search not in name):
@@ -112,8 +158,8 @@ def jobs_page(
             continue
         if label and not selector.matches({"metadata": {"labels": _labels(world, key)}}):
             continue
-        phase = phase_now(world, key)
-        counted[phase] += 1
+        phase = known[key]
+        counts[phase] += 1
         if not phases or phase in phases:
             chosen.append(key)
     by = SORTS[sort.removeprefix("-")]
@@ -123,7 +169,7 @@ def jobs_page(
     return {
         "items": page,
         "total": len(chosen),
-        "phases": dict(sorted(counted.items())),
+        "phases": dict(sorted(counts.items())),
         "groups": _groups(world, chosen, group) if group else [],
         "continue_": str(start + limit) if start + limit < len(chosen) else "",
     }

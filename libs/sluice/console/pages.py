@@ -27,7 +27,7 @@ from .answers import (
     ReasonRow,
     Warning_,
 )
-from .job_list import phase_now, remembered
+from .job_list import counted, job_phases, remembered
 from .problems import NotFoundError
 from .quota import QuotaTree
 from .rows import in_places, job_row, jobs_of, local_queue_row, pending_in, pending_row, queue_row
@@ -261,17 +261,18 @@ def manifest(world: World, kind: str, key: str) -> Plain | None:
 
 def _workload_phases(world: World) -> Counter[str]:
     workloads = world.view.workloads
-    return Counter(
-        remembered(world, "Workload", key, lambda key=key: str(workload_phase(workloads[key])))  # type: ignore[misc]
-        for key in workloads
-    )
+
+    def phase(key: str) -> str:
+        workload = WorkloadKey(key)
+        return remembered(world, "Workload", key, lambda: str(workload_phase(workloads[workload])))
+
+    return counted(world, "Workload", phase).counts
 
 
 def overview(world: World) -> Plain:
     """Return what is going on, and whether anything is wrong."""
     view = world.view
-    jobs = Counter(phase_now(world, key) for key in keys(world, "Job"))
-    workloads = _workload_phases(world)
+    jobs, workloads = +job_phases(world).counts, +_workload_phases(world)
     tree = QuotaTree(world)
     queues = queue_rows(world, tree)
     reasons: dict[str, Counter[str]] = defaultdict(Counter)

@@ -69,9 +69,6 @@ def application(
     async def described(request: web.Request) -> web.StreamResponse:
         return _encoded(request, document, hashlib.sha256(document).hexdigest()[:16])
 
-    async def streamed(request: web.Request) -> web.StreamResponse:
-        return await stream.serve(handlers, Asked(request, access.user(request)))
-
     async def healthy(_: web.Request) -> web.StreamResponse:
         upto = await cell.ask(0, lambda world: world.seq)
         return web.json_response({"upto": upto, "lag": cell.lag})
@@ -86,7 +83,7 @@ def application(
         return pages.page(request)
 
     app.router.add_get(f"{PREFIX}/openapi.json", described)
-    app.router.add_get(f"{PREFIX}/stream", streamed)
+    app.router.add_get(f"{PREFIX}/stream", stream.answering(handlers))
     app.router.add_get("/healthz", healthy)
     app.router.add_get("/metrics", _metrics(cell, access))
     app.router.add_route("*", "/api/{rest:.*}", unknown)

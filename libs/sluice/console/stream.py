@@ -7,8 +7,9 @@ Nothing is kept for a client; what it missed follows from the sequence that it n
 import asyncio
 import random
 import time
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Hashable, Iterable
 from contextlib import suppress
+from typing import NamedTuple
 
 import msgspec
 from aiohttp import web
@@ -38,11 +39,42 @@ class TooMuchError(Exception):
     """More has changed than a frame says."""
 
 
+class _Made(NamedTuple):
+    """A frame as it was sent, for all who want the same."""
+
+    upto: int
+    body: bytes
+    quiet: bool
+    """Nothing that its readers watch has changed."""
+    at: float
+
+
+class Frames:
+    """Frames that were made a moment ago.
+
+    Clients are woken together, so those that watch the same ask for the same frame: it is made once.
+    """
+
+    def __init__(self) -> None:
+        self._made: dict[Hashable, _Made] = {}
+
+    def get(self, key: Hashable) -> _Made | None:
+        made = self._made.get(key)
+        return made if made is not None and time.monotonic() - made.at < EVERY_S / 2 else None
+
+    def put(self, key: Hashable, frame: answers.Delta) -> _Made:
+        now = time.monotonic()
+        self._made = {k: made for k, made in self._made.items() if now - made.at < EVERY_S}
+        quiet = not (frame.changed or frame.gone or frame.log)
+        made = self._made[key] = _Made(frame.upto, msgspec.json.encode(frame), quiet, now)
+        return made
+
+
 class Stream:
     """One client's frames."""
 
-    def __init__(self, handlers: Handlers, asked: Asked) -> None:
-        self._cell, self._handlers = handlers.cell, handlers
+    def __init__(self, handlers: Handlers, asked: Asked, frames: Frames) -> None:
+        self._cell, self._handlers, self._frames = handlers.cell, handlers, frames
         self._kinds = asked.words("kinds")
         self._log = asked.text("log") == "1"
         self._namespace = asked.text("namespace")
@@ -75,7 +107,8 @@ class Stream:
                 await response.write(b": alive\n\n")
                 self._beat = time.monotonic()
             if came:
-                await asyncio.sleep(EVERY_S)
+                # Until the next tick of a clock that all clients have.
+                await asyncio.sleep(EVERY_S - asyncio.get_running_loop().time() % EVERY_S)
 
     async def _turn(self, response: web.StreamResponse) -> None:
         upto = await self._cell.ask(0, lambda world: world.seq)
@@ -84,34 +117,39 @@ class Stream:
         try:
             if upto - self.since > BEHIND:
                 raise TooMuchError
-            frame = await self._frame()
+            made = await self._frame()
         except TooMuchError:
             self.since = upto
             await self._resync(response, upto)
             return
-        quiet = not (frame.changed or frame.gone or frame.log)
-        if quiet and time.monotonic() - self._said < IDLE_S:
+        if made.quiet and time.monotonic() - self._said < IDLE_S:
             return
-        self.since = frame.upto
-        await self._write(response, "delta", frame.upto, frame)
+        self.since = made.upto
+        await self._send(response, "delta", made.upto, made.body)
 
     async def _resync(self, response: web.StreamResponse, upto: int) -> None:
         await self._write(response, "resync", upto, {"upto": upto})
 
     async def _write(self, response: web.StreamResponse, event: str, seq: int, data: object) -> None:
-        body = msgspec.json.encode(data)
+        await self._send(response, event, seq, msgspec.json.encode(data))
+
+    async def _send(self, response: web.StreamResponse, event: str, seq: int, body: bytes) -> None:
         await response.write(b"id: %d\nevent: %s\ndata: %s\n\n" % (seq, event.encode(), body))
         self._said = self._beat = time.monotonic()
 
-    async def _frame(self) -> answers.Delta:
+    async def _frame(self) -> _Made:
+        key = (self.since, self._kinds, self._namespace, self._log)
+        made = self._frames.get(key)
+        if made is not None:
+            return made
         frame = await self._cell.ask(0, lambda world: self._delta(world))
-        if not self._log:
-            return frame
-        source, since = self._handlers.shown, self.since
-        events, more = await self._cell.read(
-            lambda: log_view.page(source, since + 1, frame.upto, newest_first=False, limit=LOG_EVENTS)
-        )
-        return msgspec.structs.replace(frame, log=events, log_cut=bool(more))
+        if self._log:
+            source, since = self._handlers.shown, self.since
+            events, more = await self._cell.read(
+                lambda: log_view.page(source, since + 1, frame.upto, newest_first=False, limit=LOG_EVENTS)
+            )
+            frame = msgspec.structs.replace(frame, log=events, log_cut=bool(more))
+        return self._frames.put(key, frame)
 
     def _delta(self, world: World) -> answers.Delta:
         since, changes = self.since, world.changes
@@ -164,7 +202,17 @@ def _rows(world: World, kind: str, keys: Iterable[str]) -> Iterable[answers.Obje
                 yield {"key": key, "version": world.changes.version(kind, key)}
 
 
-async def serve(handlers: Handlers, asked: Asked) -> web.StreamResponse:
+def answering(handlers: Handlers) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    """Return what answers requests for the stream; all who ask share frames."""
+    frames = Frames()
+
+    async def streamed(request: web.Request) -> web.StreamResponse:
+        return await serve(handlers, Asked(request, handlers.access.user(request)), frames)
+
+    return streamed
+
+
+async def serve(handlers: Handlers, asked: Asked, frames: Frames) -> web.StreamResponse:
     """Answer a request for the stream."""
     response = web.StreamResponse(
         headers={
@@ -179,7 +227,7 @@ async def serve(handlers: Handlers, asked: Asked) -> web.StreamResponse:
     handlers.clients += 1
     try:
         with suppress(ConnectionError):
-            await Stream(handlers, asked).run(response, now, at)
+            await Stream(handlers, asked, frames).run(response, now, at)
     except Exception:
         # An error has no place in a stream that has begun. Cut off, the client comes back and goes on.
         if asked.request.transport is not None:

@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import structlog
 
@@ -56,6 +57,8 @@ class World:
     """Of the last entry folded."""
     ended: dict[tuple[str, str], tuple[int, str]] = field(default_factory=dict)
     """What readers remember of what has ended, by kind and key: version and phase. Opening it takes long."""
+    counted: dict[str, Any] = field(default_factory=dict)
+    """What readers have counted of a kind, to go on from with what has changed since."""
     _running: tuple[int, Counter[str]] = (0, Counter())
 
     @property

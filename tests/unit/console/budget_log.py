@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from sluice.log.contract import Entry
+from sluice.protocol.subjects import presence_suffix
 from sluice.replay.source.log_file import Header, Writer
 from tests.support.family_world import FamilyWorld, cell, cluster_queue
 from tests.support.objects import local_queue
@@ -29,6 +30,7 @@ MANIFEST = {
 def world() -> FamilyWorld:
     """A core costs a tenth of a cent per second; two queues, one job still runs, one is too large."""
     found = cell(cluster_queue({"res": 8}, {}), MANIFEST)
+    found.message(presence_suffix("agent", "one"), "Seen", {})
     found.apply(local_queue("second")).settle_all()
     for name, queue, cpu, seconds in (("a", "main", 2, 600), ("b", "second", 4, 1800), ("c", "main", 1, 900)):
         found.submit(name, cpu, queue=queue).settle_all()

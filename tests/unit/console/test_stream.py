@@ -12,6 +12,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from sluice.console import stream
 from sluice.console.access import Access
+from sluice.console.answers import Delta
 from sluice.console.problems import UnavailableError
 from sluice.console.quota import QuotaTree
 from sluice.console.rows import job_row, queue_row
@@ -36,7 +37,7 @@ def entries(request: pytest.FixtureRequest) -> list[Entry]:
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Frames come as fast as they can."""
-    monkeypatch.setattr(stream, "EVERY_S", 0.0)
+    monkeypatch.setattr(stream, "EVERY_S", 0.001)
     monkeypatch.setattr(stream, "IDLE_S", 0.0)
 
 
@@ -197,3 +198,15 @@ async def test_only_what_was_asked_for(entries: list[Entry]) -> None:
             if data["upto"] == entries[-1].seq:
                 break
         await told.aclose()
+
+
+def test_clients_that_watch_the_same_share_a_frame(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is made once while it is new; others, and later ones, get their own."""
+    monkeypatch.setattr(stream, "EVERY_S", 60.0)
+    made = stream.Frames()
+    frame = Delta(since=1, upto=2, time="", lag=0, changed={}, gone={}, places={}, log=[], log_cut=False)
+    assert made.get((1, "Job")) is None
+    assert made.put((1, "Job"), frame) is made.get((1, "Job"))
+    assert made.get((2, "Job")) is None
+    monkeypatch.setattr(stream, "EVERY_S", 0.0)
+    assert made.get((1, "Job")) is None, "it is old"

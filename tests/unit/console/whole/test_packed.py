@@ -22,3 +22,15 @@ def test_packed_jobs_count_as_what_they_are() -> None:
             found = pages.overview(world)
             assert found["jobs"] == dict(sorted(rendered.items()))
             assert found["workloads"] == dict(sorted(opened.items()))
+
+
+def test_phases_are_counted_on() -> None:
+    """With what has changed only, and the same as counted anew, whatever came, went and came again."""
+    cell = LongRun(500)
+    for number in range(12):
+        cell.play(300 * (number + 1))
+        found = pages.overview(cell.world)
+        known = dict(cell.world.counted)
+        cell.world.counted.clear()
+        assert pages.overview(cell.world) == found
+        cell.world.counted.update(known)

@@ -35,7 +35,7 @@ function Budget({ of, now, more }) {
       ["Period", of.start && html`${of.unit}, ends ${html`<${Time} of=${of.end} near=${now} />`} <small>in ${duration(secondsBetween(now, of.end))}, ${Math.round((100 * secondsBetween(of.start, now)) / period)} % of it gone</small>`],
       ["When used up", of.onExceeded === "Evict" ? "running jobs are stopped" : "running jobs go on"],
       ["Being used", of.limits.map((limit) => `${limit.perHour.text} an hour`).join(", ")],
-      ["As things go used up", soonest(of.limits) && html`<${Time} of=${soonest(of.limits)} near=${now} /> <small>in ${duration(secondsBetween(now, soonest(of.limits)))}</small>`],
+      ["As things go used up", !of.usedUp && soonest(of.limits) && html`<${Time} of=${soonest(of.limits)} near=${now} /> <small>in ${duration(secondsBetween(now, soonest(of.limits)))}</small>`],
     ]} />
     ${of.held.length > 0 && html`<h3>Held by it</h3><${Table} caption=${`Held by ${of.name}`} rows=${shown(of, "held")} rowKey=${(row) => row.job} columns=${[
       { title: "Job", cell: (row) => html`<${Job} of=${row.job} />` }, { title: "Why", wide: true, cell: (row) => row.message }]} /><${More} of=${of} list="held" />`}

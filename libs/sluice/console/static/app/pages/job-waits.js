@@ -67,6 +67,8 @@ const Name = ({ of: key }) => (key.includes("#") ? shortKey(key) : html`<${Job} 
 function Both({ before, after, value, text }) {
   if (!before || !after) return html`${before ? text(before) : after ? text(after) : "-"} <small>${before ? "left out" : "only here"}</small>`;
   if (value(before) === value(after)) return html`<span class="quiet">${text(after)}</span>`;
+  // A wait that goes on when the run ends says how long the run was, and not who is better off.
+  if (before.waits || after.waits) return html`<del>${text(before)}</del> <ins>${text(after)}</ins>`;
   const better = typeof value(after) === "number" && value(after) < value(before);
   return html`<del>${text(before)}</del> <ins class=${typeof value(after) === "number" ? (better ? "better" : "worse") : ""}>${text(after)}</ins>`;
 }

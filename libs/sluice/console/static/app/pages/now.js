@@ -39,7 +39,7 @@ function Numbers({ of: data }) {
   const waits = data.queues.reduce((all, queue) => all + queue.pending, 0);
   return html`<ul class="numbers" aria-label="Jobs by phase">
     ${shown.map(([phase, n]) => html`<li><a href=${href("/jobs", { phase })}><strong class="number">${count(n)}</strong> <${Phase} of=${phase} /></a></li>`)}
-    ${waits > 0 && html`<li><a href=${href("/pending")}><strong class="number">${count(waits)}</strong> in queues, in order</a></li>`}
+    ${waits > 0 && html`<li><a href=${href("/pending")}><strong class="number">${count(waits)}</strong> waiting for quota, in order</a></li>`}
   </ul>`;
 }
 

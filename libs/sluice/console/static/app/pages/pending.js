@@ -14,7 +14,7 @@ const COLUMNS = [
   { title: "Place", size: "c-place", number: true, cell: (row) => (row.position ? `${count(row.position)} of ${count(row.of)}` : "-") },
   { title: "Waits for", size: "c-why", cell: (row) => html`<a href=${href(`/jobs/${row.key}/why`)}>${row.reason}</a> <small title=${row.message}>${row.message}</small>` },
   { title: "For", size: "c-time", number: true, cell: (row) => duration(row.waitingSeconds) },
-  { title: "Reason since", size: "c-time", cell: (row) => html`<${Time} of=${row.since} near=${row.since} />` },
+  { title: "Reason since", size: "c-when", cell: (row) => html`<${Time} of=${row.since} near=${row.since} />` },
   { title: "Priority", size: "c-small", number: true, cell: (row) => row.priority },
   { title: "Asks for", size: "c-asks", cell: (row) => Object.entries(row.requests ?? {}).map(([name, amount]) => `${amount.text} ${name}`).join(", ") },
 ];

@@ -25,6 +25,7 @@ export default function Preemptions() {
     <div class="filters"><${Field} name="queue" label="Queue" main /></div>
     <${Shown} resource=${found}>${(data) => html`
       ${data.loops?.length > 0 && html`<ul class="warnings" aria-label="Circles and thrashing">${data.loops.map((loop) => html`<li class="note warn"><strong>${loop.kind === "loops" ? "In circles" : "Stopped again and again"}:</strong> ${loop.text} <${Seq} of=${loop.seq} /></li>`)}</ul>`}
+      ${data.items.length > 0 && !data.loops?.length && html`<p class="quiet">Nothing goes in circles, and nobody was stopped again and again${at.value ? " by then" : ""}.</p>`}
       ${data.items.length ? html`<${Arrows} of=${data.items} /><p class="total">${data.total} preemptions${data.items.length < data.total ? `, the last ${data.items.length} shown` : ""}</p>
         <${Table} caption="Preemptions" keys rows=${data.items} rowKey=${(row) => `${row.seq} ${row.victim}`} columns=${COLUMNS} />`
         : html`<${Empty} next=${logCommand(["log", "show", "--type", "Preempted"], "")}>Nobody has been preempted${queue ? " there" : ""}${at.value ? " by then" : ""}.</${Empty}>`}`}

@@ -77,11 +77,12 @@ const Holding = ({ of: data }) => html`<${Table} caption="Jobs that hold quota" 
 
 const MEANS = {
   reclaimWithinCohort: { Never: "It never takes back what it has lent.", LowerPriority: "It takes back what it has lent, from jobs of lower priority.", Any: "It takes back what it has lent, from anybody." },
+  borrowWithinCohort: { Never: "To borrow, it preempts nobody.", LowerPriority: "To borrow, it preempts jobs of lower priority that borrow themselves." },
   withinClusterQueue: { Never: "No job of it preempts another one of it.", LowerPriority: "Its jobs preempt those of lower priority in it.", LowerOrNewerEqualPriority: "Its jobs preempt those of lower priority, or newer of equal, in it." },
 };
 
 function Policies({ of }) {
   const rules = Object.entries(of ?? {});
   if (!rules.length) return html`<p>Nobody is preempted for a job of this queue.</p>`;
-  return html`<ul>${rules.map(([rule, value]) => html`<li>${MEANS[rule]?.[value] ?? ""} <code>${rule}: ${typeof value === "object" ? JSON.stringify(value) : String(value)}</code></li>`)}</ul>`;
+  return html`<ul>${rules.map(([rule, value]) => html`<li>${MEANS[rule]?.[value?.policy ?? value] ?? ""} <code>${rule}: ${typeof value === "object" ? JSON.stringify(value) : String(value)}</code></li>`)}</ul>`;
 }

@@ -19,9 +19,10 @@ export default function System() {
         { title: "Service", cell: (row) => html`<strong>${row.service}</strong>` }, { title: "Role", cell: (row) => row.role }, { title: "Place in the log", number: true, cell: (row) => count(row.upto) },
         { title: "Behind by", number: true, cell: (row) => count(row.lag ?? 0) }, { title: "Process", cell: (row) => row.pid ?? "-" }, { title: "Instance", cell: (row) => html`<small>${row.instance}</small>` },
       ]} /></section>`}
-      <section><h2>Agents</h2>${data.agents?.length ? html`<${Table} caption="Agents" rows=${data.agents} rowKey=${(row) => row.name} columns=${[
-        { title: "Agent", cell: (row) => row.name }, { title: "Phase", cell: (row) => html`<${Phase} of=${row.phase} />` }, { title: "Since", cell: (row) => html`<${Time} of=${row.since} near=${data.time} />` },
-        { title: "Flavors", cell: (row) => (Array.isArray(row.flavors) ? row.flavors.join(", ") : "") }, { title: "Jobs", number: true, cell: (row) => row.jobs }, { title: "Message", wide: true, cell: (row) => row.message },
+      <section><h2>Agents</h2>${data.agents?.length ? html`<${Table} caption="Agents" rows=${data.agents} rowKey=${({ metadata }) => metadata.name} columns=${[
+        { title: "Agent", cell: ({ metadata }) => html`<strong>${metadata.name}</strong>` }, { title: "Phase", cell: ({ status }) => html`<${Phase} of=${status.phase} />` }, { title: "Since", cell: ({ status }) => html`<${Time} of=${status.since} near=${data.time} />` },
+        { title: "Flavors", cell: ({ status }) => (status.flavors?.length ? status.flavors.join(", ") : "all") }, { title: "Kinds", cell: ({ status }) => (status.kinds ?? []).join(", ") },
+        { title: "Jobs", number: true, cell: ({ status }) => count(status.jobs ?? 0) }, { title: "Message", wide: true, cell: ({ status }) => status.message },
       ]} />` : html`<p class="quiet">No agent has said that it is there.</p>`}</section>
       <section><h2>Who has written how far</h2><${Table} caption="Writers" rows=${Object.entries(data.writers ?? {})} rowKey=${(row) => row[0]} columns=${[
         { title: "Writer", cell: ([name]) => name }, { title: "Last message", number: true, cell: ([, one]) => html`<${Seq} of=${one.seq} />` }, { title: "When", cell: ([, one]) => html`<${Time} of=${one.time} near=${data.time} />` },

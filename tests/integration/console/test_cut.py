@@ -171,3 +171,24 @@ async def test_archive_shows_what_was_cut(played: Played) -> None:
             assert await numbers(client, seq) == await numbers(expected, seq)
     await archived.close()
     await whole.close()
+
+
+async def test_every_page_has_its_answer(played: Played) -> None:
+    """Of the end, and right behind the base: what pages ask is answered, though what was before is gone."""
+    report = await cut(played, 0.5)
+    async with console(played.url) as client:
+        names = [row["name"] for row in (await get(client, "queues"))[1]["queues"]]
+        asked = (
+            "overview",
+            "quota",
+            "checks",
+            "budgets",
+            "preemptions",
+            "log",
+            "system",
+            f"queues/{names[0]}",
+        )
+        for path in asked:
+            for query in ({}, {"at": report.base}):
+                status, answer = await get(client, path, **query)
+                assert status == 200, (path, query, answer)

@@ -13,7 +13,7 @@ export const clock = signal(Date.now());
 setInterval(() => { if (!document.hidden) clock.value = Date.now(); }, 1000);
 
 const listeners = new Set();
-let instance = "";
+let greeted = false;
 
 /** Call `heard({changed, gone, upto})`, or `heard(null)` for "load anew"; returns how to stop. */
 export function onFrame(heard) {
@@ -29,9 +29,9 @@ function take({ event, data }) {
     link.value = "lost";
     return;
   }
-  const gap = event === "resync" || (event === "hello" && instance !== "" && (instance !== data.instance || data.upto !== end.value))
+  const gap = event === "resync" || (event === "hello" && greeted && data.upto !== end.value)
     || (event === "delta" && end.value !== 0 && data.since > end.value);
-  if (event === "hello") instance = data.instance ?? "";
+  if (event === "hello") greeted = true;
   link.value = event === "hello" && data.live === false ? "file" : "open";
   // Of an earlier frame told twice (a tab that came late) nothing is news.
   if (event === "delta" && data.upto <= end.value && !gap) return;

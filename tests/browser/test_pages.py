@@ -21,6 +21,7 @@ PAGES = {
     "/preemptions": "Who preempted whom?",
     "/checks": "What do checks hold up?",
     "/budgets": "What is left of budgets?",
+    "/kinds": "Which kinds of jobs have teams described?",
     "/what-if": "What if?",
     "/simulate": "Would this be admitted?",
     "/log": "What is being decided?",

@@ -3,7 +3,7 @@
 /** path, title, second letter of `g _`. */
 export const NAVIGATION = [
   ["/", "Now", "n"], ["/queues", "Quota", "q"], ["/pending", "Pending", "p"], ["/jobs", "Jobs", "j"],
-  ["/preemptions", "Preemptions", "x"], ["/checks", "Checks", "c"], ["/budgets", "Budgets", "b"], ["/what-if", "What if", "w"], ["/simulate", "Simulate", "i"],
+  ["/preemptions", "Preemptions", "x"], ["/checks", "Checks", "c"], ["/budgets", "Budgets", "b"], ["/kinds", "Kinds", "k"], ["/what-if", "What if", "w"], ["/simulate", "Simulate", "i"],
   ["/log", "Log", "l"], ["/diff", "Diff", "d"], ["/system", "System", "s"],
 ];
 
@@ -21,6 +21,8 @@ const ROUTES = [
   [/^\/preemptions$/, "preemptions"],
   [/^\/checks$/, "checks"],
   [/^\/budgets$/, "budgets"],
+  [/^\/kinds$/, "kinds"],
+  [/^\/kinds\/([^/]+)$/, "kind"],
   [/^\/what-if$/, "what-if"],
   [/^\/simulate$/, "simulate"],
   [/^\/log$/, "log"],

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from fractions import Fraction
 from typing import Any, Final
 
 from sluice.api.errors import FieldError, forbidden, near_miss, not_supported, type_invalid, unknown_field
@@ -18,8 +19,13 @@ OWN: Final = "sluice.dev/v1alpha1"
 
 _TIMEOUT_SECONDS: Final = {OLD: 300, NEW: 1800}
 _BY_PATH: Final = {field.path: field for field in FIELDS}
-_DURATION: Final = re.compile(r"([0-9]*\.?[0-9]+)(h|ms|m|s|us|µs|ns)")
-_SECONDS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+_DURATION: Final = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(h|ms|m|s|us|µs|ns)")
+_NANOSECONDS: Final = {
+    "h": 3600 * 10**9, "m": 60 * 10**9, "s": 10**9, "ms": 10**6, "us": 10**3, "µs": 10**3, "ns": 1,
+}  # fmt: skip
+_DIGITS: Final = 100
+_LONGEST: Final = 2**63
+"""Of one of Go's durations, in nanoseconds."""
 _TYPES: Final[dict[Shape, tuple[type, ...]]] = {
     Shape.BOOL: (bool,),
     Shape.INT: (int,),
@@ -154,16 +160,17 @@ def _check_items(field: Field, value: Any, errors: Errors) -> None:
     ]
 
 
-def _duration(text: str) -> float | None:
+def _duration(text: str) -> Fraction | None:
     """Return the seconds of one of Go's durations, None if it is none."""
-    digits = text.removeprefix("-").removeprefix("+")
+    digits = text[1:] if text[:1] in ("-", "+") else text
     if digits == "0":
-        return 0.0
-    parts = _DURATION.findall(digits)
+        return Fraction(0)
+    parts = _DURATION.findall(digits) if len(digits) < _DIGITS else []
     if not parts or "".join(number + unit for number, unit in parts) != digits:
         return None
-    seconds = sum(float(number) * _SECONDS[unit] for number, unit in parts)
-    return -seconds if text.startswith("-") else seconds
+    nanoseconds = sum(Fraction(number) * _NANOSECONDS[unit] for number, unit in parts)
+    seconds = Fraction(nanoseconds, 10**9)
+    return None if nanoseconds >= _LONGEST else -seconds if text.startswith("-") else seconds
 
 
 def _value(field: Field, value: Any, errors: Errors) -> Any:
@@ -186,7 +193,7 @@ def _value(field: Field, value: Any, errors: Errors) -> Any:
     if field.shape is not Shape.DURATION or not field.to:
         return value
     seconds = _duration(value)
-    if seconds is None or seconds != int(seconds):
+    if seconds is None or seconds.denominator != 1:
         errors.append(FieldError(field=field.path, detail="must be whole seconds", bad_value=value))
         return None
     return int(seconds)

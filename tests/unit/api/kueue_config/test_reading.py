@@ -3,12 +3,15 @@
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from sluice.api import kueue
 from sluice.api.decode import DecodeError, decode_object
 from sluice.api.kueue_config import reading
 from sluice.api.kueue_config.table import FIELDS, FRAMEWORKS, NEW, OLD, Field, How, Shape
 from sluice.api.validation.everything import all_errors
+from tests.support.examples import examples
 from tests.unit.core.config.test_plan import Cell
 
 SAMPLES: dict[Shape, Any] = {
@@ -158,13 +161,16 @@ def test_gates_without_effect_are_told_apart_from_those_that_there_are_not() -> 
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds"), [("5m", 300), ("1h30m5s", 5405), ("1.5h", 5400), ("2000ms", 2), ("90s", 90)]
+    ("text", "seconds"),
+    [("5m", 300), ("1h30m5s", 5405), ("1.5h", 5400), ("2000ms", 2), ("1.1h", 3960), ("5.m", 300)],
 )
 def test_durations_are_those_of_go(text: str, seconds: int) -> None:
     assert spec(NEW, waitForPodsReady={"timeout": text}).wait_for_pods_ready.timeout_seconds == seconds
 
 
-@pytest.mark.parametrize("text", ["", "5", "m", "5m ", "five", "1d", "1h-5m"])
+@pytest.mark.parametrize(
+    "text", ["", "5", "m", "5m ", "five", "1d", "1h-5m", "9" * 400 + "h", "9" * 25 + "h"]
+)
 def test_what_is_no_duration_is_refused(text: str) -> None:
     (error,) = errors(manifest(waitForPodsReady={"timeout": text}))
     assert error.startswith("waitForPodsReady.timeout: Invalid value")
@@ -211,3 +217,26 @@ def test_an_unknown_version_is_refused_with_those_that_are_read() -> None:
     assert error.startswith('apiVersion: Unsupported value: "config.kueue.x-k8s.io/v1alpha1"')
     assert OLD in error
     assert NEW in error
+
+
+NAMES = sorted({step for field in FIELDS for step in field.path.split(".")} | {"foo", "PriorityBoost"})
+TEXTS = st.sampled_from(["5m", "0s", "-1h", "", "Eviction", "batch/job", "x"]) | st.text(max_size=4)
+PLAIN = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXTS
+VALUES = st.recursive(
+    PLAIN,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(NAMES), inner),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.sampled_from(NAMES), VALUES), st.sampled_from([OLD, NEW]))
+@settings(max_examples=examples(150), deadline=None)
+def test_whatever_is_written_is_taken_or_refused_by_its_fields(blocks: dict[str, Any], version: str) -> None:
+    """Errors begin with a field that is written there; nothing else is raised, also of warnings."""
+    written = manifest(version, **blocks)
+    reading.warnings(written)
+    try:
+        decode_object(written)
+    except DecodeError as refused:
+        for error in all_errors(refused):
+            assert error.field.partition(".")[0].partition("[")[0] in blocks, error

@@ -61,7 +61,7 @@ def _of(base: str, names: str, shape: Shape, how: How, said: str = "") -> Iterat
 
 
 _NO_MANAGER: Final = (
-    "there is no controller manager: services are set by environment variables (docs/configuration.md)"
+    "there is no controller manager; services are set by environment variables (docs/configuration.md)"
 )
 _NO_WEBHOOK: Final = "there are no webhooks, and no certificates for them"
 _NO_CLUSTERS: Final = "jobs are placed in cells by a CellLadder (docs/cells.md)"

@@ -13,7 +13,7 @@ import structlog
 from sluice.api.errors import UNREADABLE
 from sluice.core.slices.state import State
 from sluice.log.contract import Entry
-from sluice.log.errors import EventLogError, NoStreamError
+from sluice.log.errors import EventLogError, StreamMismatchError
 from sluice.log.nats import jetstream_api as api
 from sluice.log.nats.jetstream import read_stream
 from sluice.log.nats.kv import Bucket, is_deletion
@@ -37,18 +37,21 @@ class SpoiledClaims(LeaderTask[State]):
 
     async def work(self) -> None:
         self._created, self._upto = "", 0
-        while True:
-            await asyncio.sleep(self.sweep_s)
-            try:
-                await self._sweep()
-            except NoStreamError:
-                pass  # who claims first makes it
-            except (EventLogError, ConnectionError, TimeoutError) as error:
-                log.info("claims not seen", error=str(error) or type(error).__name__)
-
-    async def _sweep(self) -> None:
         assert self.target is not None
         bucket = Bucket(self.target, "claims")
+        while True:
+            try:
+                # So that executors in any language find it; who claims makes one that is lost meanwhile.
+                await bucket.ensure()
+                await self._sweep(bucket)
+            except StreamMismatchError as error:
+                log.error("claims bucket unfit: delete it, and it is made anew", error=str(error))
+            except (EventLogError, ConnectionError, TimeoutError) as error:
+                log.info("claims not seen", error=str(error) or type(error).__name__)
+            await asyncio.sleep(self.sweep_s)
+
+    async def _sweep(self, bucket: Bucket) -> None:
+        assert self.target is not None
         connection = await self.target.connection()
         found = await api.info(connection, bucket.stream)
         created, end = found.get("created", ""), int(found["state"]["last_seq"])

@@ -203,11 +203,17 @@ def _asyncapi() -> str:
         }
         operations[f"follow-{channel}"] = {"action": "receive", "channel": {"$ref": f"#/channels/{channel}"}}
     channels |= {"job": _job_channel(), "presence": _presence_channel(), "dispatch": _dispatch_channel()}
+    channels |= _executor_channels()
     channels |= schema_checks.channels(CELL, _cloud_event) | schema_api.channels(CELL)
     channels |= schema_cells.channels(CELL, _cloud_event)
     operations["publish-job-events"] = {"action": "send", "channel": {"$ref": "#/channels/job"}}
     operations["report-presence"] = {"action": "send", "channel": {"$ref": "#/channels/presence"}}
     operations["watch-dispatch"] = {"action": "receive", "channel": {"$ref": "#/channels/dispatch"}}
+    operations["claim-attempts"] = {"action": "send", "channel": {"$ref": "#/channels/claims"}}
+    operations["keep-executor-alive"] = {
+        "action": "send",
+        "channel": {"$ref": "#/channels/executor-heartbeat"},
+    }
     operations |= schema_checks.operations() | schema_api.operations() | schema_cells.operations()
     document = {
         "asyncapi": "3.0.0",
@@ -273,6 +279,36 @@ def _dispatch_channel() -> dict[str, Any]:
                 "payload": {"$ref": "./schema/projections.json#/$defs/DispatchEntry"},
             }
         },
+    }
+
+
+def _executor_channels() -> dict[str, Any]:
+    """Return the keys that executors write."""
+
+    def bucket(address: str, text: str, parameters: Iterable[str], value: type) -> dict[str, Any]:
+        schema = f"./schema/projections.json#/$defs/{value.__name__}"
+        return {
+            "address": address,
+            "description": f"{text} Each part of a key is percent-encoded with `=` for `%`.",
+            "parameters": {"cell": {"default": CELL}, **{name: {} for name in parameters}},
+            "messages": {value.__name__: {"contentType": CONTENT_TYPE, "payload": {"$ref": schema}}},
+        }
+
+    return {
+        "claims": bucket(
+            "$KV.sluice_{cell}_claims.{namespace}.{job}.{uid}.{attempt}",
+            "KV bucket: which executor runs an attempt. Created once, with the header "
+            "Nats-Expected-Last-Subject-Sequence: 0. The slice-aggregator makes the bucket.",
+            ("namespace", "job", "uid", "attempt"),
+            Claim,
+        ),
+        "executor-heartbeat": bucket(
+            "$KV.sluice_{cell}_heartbeats.agent.{name}",
+            "KV bucket in memory: the executor is there. Written with the header Nats-TTL (seconds), and "
+            "with Nats-Expected-Last-Subject-Sequence: 0 to create it, the last revision to renew it.",
+            ("name",),
+            Heartbeat,
+        ),
     }
 
 

@@ -55,7 +55,8 @@ def examples() -> dict[str, msgspec.Struct]:
     details = query.StatusDetails(name="Company", kind="Cohort", causes=[wrong])
     refused = query.Status(message='Cohort "Company" is invalid', reason="Invalid", code=422, details=details)
     return {
-        "ApplyRequest": query.ApplyRequest(objects=[_FLAVOR, _MISSPELT]),
+        "ApplyRequest": query.ApplyRequest(objects=[_FLAVOR]),
+        "ApplyRequest-OneRefused": query.ApplyRequest(objects=[_FLAVOR, _MISSPELT]),
         "ChangeAnswer": query.ChangeAnswer(
             seq=48213,
             results=[
@@ -66,9 +67,7 @@ def examples() -> dict[str, msgspec.Struct]:
         "DeleteRequest": query.DeleteRequest(
             objects=[query.Reference(kind="ResourceFlavor", name="on-demand")]
         ),
-        "ListRequest": query.ListRequest(
-            kind="Job", namespace="team-a", label_selector="team=a", min_seq=48213
-        ),
+        "ListRequest": query.ListRequest(kind="Job", namespace="team-a", label_selector="team=a", min_seq=12),
         "ListRequest-Waiting": query.ListRequest(kind="Workload", waiting_in="research", limit=10),
         "ListAnswer": query.ListAnswer(seq=48213, items=[_FLAVOR], continue_="research/train"),
         "WatchRequest": query.WatchRequest(kind="Job", since=48213, timeout_ms=5000),

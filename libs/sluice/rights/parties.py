@@ -182,7 +182,8 @@ def services(cell: str) -> Iterator[Service]:
         "slices",
         "The slice-aggregator: jobs, workloads, dispatch",
         *_projecting(names, "dispatch", "agent"),
-        # Takes claims away that are none.
+        # Makes the bucket of claims, and takes those away that are none.
+        *making(names.bucket("claims")),
         *reading(names.bucket("claims")),
         f"{API}STREAM.PURGE.{names.bucket('claims')}",
     )

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+import structlog.testing
 
 from sluice.core.slices.state import State
 from sluice.log.nats.kv import Bucket
@@ -253,3 +254,43 @@ async def test_purged(client: AsyncClient, executors: Executors, what: str) -> N
     await eventually(lambda: whole(client, dispatch_key("default/a")), 20)  # type: ignore[arg-type]
     await asyncio.sleep(1.5)
     assert executors.begun == [("a", 1), ("b0", 1), ("b1", 1)]
+
+
+@pytest.mark.usefixtures("system")
+async def test_the_bucket_of_claims_is_there_before_anybody_claims(client: AsyncClient) -> None:
+    """An executor in another language has only to create a key."""
+
+    async def made() -> bool:
+        found = await look_at(await client.log.connection(), client.log.cell.bucket("claims"))
+        return found is not None
+
+    await eventually(made)
+
+
+@pytest.mark.usefixtures("system")
+async def test_a_bucket_of_claims_that_somebody_made_otherwise_is_named(
+    client: AsyncClient, executors: Executors
+) -> None:
+    """Nothing can be claimed in it; whoever waits for it says so, and goes on when it has gone."""
+    await Bucket(client.log, "claims").ensure()
+    await delete(client, "claims")
+    name = f"KV_{client.log.cell.bucket('claims')}"
+    config = {"name": name, "subjects": ["$KV.sluice_main_claims.>"], "max_msgs_per_subject": 1}
+    await ask(client, "CREATE", name, config)
+    sweep = SpoiledClaims(0.1)
+    sweep.target = client.log
+    with structlog.testing.capture_logs() as said:
+        sweep.leading(State(), 0)
+        executors.start("x")
+
+        def both() -> bool:
+            words = [str(each["event"]) + str(each.get("error")) for each in said]
+            return all(
+                any(what in word and "allow_msg_ttl" in word for word in words)
+                for what in ("claims bucket unfit", "claims not read")
+            )
+
+        await eventually(both)
+        await delete(client, "claims")
+        await works(client, executors, "a")
+    await sweep.drain()

@@ -32,6 +32,8 @@ class Settling:
         self._desk, self._book, self._reports = desk, book, reports
         self._queue: deque[tuple[Held, bool, Then]] = deque()
         self._busy = False
+        self._trouble = ""
+        """Why claims could not be read, as was said last."""
 
     def everything(self, then: Then) -> None:
         """Settle all claims of earlier processes under this name; asks until somebody answers."""
@@ -39,6 +41,10 @@ class Settling:
 
     def _listed(self, then: Then, answer: actions.Answer) -> None:
         if not isinstance(answer, actions.HasClaims):
+            detail = answer.detail if isinstance(answer, actions.Unanswered) else ""
+            if detail != self._trouble:
+                self._trouble = detail
+                log.warning("claims not read, trying again", name=self._book.who.name, error=detail)
             if not self._book.ending:
                 self._desk.later(RETRY_S, partial(self.everything, then))
             return

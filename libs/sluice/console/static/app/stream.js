@@ -2,7 +2,7 @@
 // silence; so one tab, which holds a Web Lock, has the EventSource, and tells the others over a BroadcastChannel.
 
 const NAME = "sluice-stream";
-const PATH = "/api/v1/stream?kinds=Job,ClusterQueue,LocalQueue,Cohort,Workload,Agent,AdmissionCheck,Budget";
+const PATH = "/api/v1/stream?kinds=Job,ClusterQueue,LocalQueue,Cohort,Workload,Agent,AdmissionCheck,Budget,JobKind";
 
 /** Call tell({event, data}) for each frame and for `lost`, whichever tab has the stream. `since` gives the last sequence that was told. */
 export function follow(tell, since) {

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,6 +11,8 @@ import msgspec
 import structlog
 
 from sluice import __version__
+from sluice.api.decode import wrong_fields
+from sluice.api.errors import FieldError
 from sluice.core.config.plan import status
 from sluice.core.views.totals import series
 from sluice.log.errors import EventLogError
@@ -147,7 +149,7 @@ class ApiService:
         try:
             reply = await answer(msgspec.json.decode(request, type=kind))
         except Exception as error:
-            reply = _refusal(name, error)
+            reply = _refusal(name, error, lambda: wrong_fields(request, kind))
         data = msgspec.json.encode(reply)
         if len(data) > self.responder.max_payload:
             data = msgspec.json.encode(
@@ -234,11 +236,16 @@ class ApiService:
         )
 
 
-def _refusal(name: str, error: Exception) -> query.Status:
-    """Return the Status for a request that failed; faults of ours are logged with their trace."""
+def _refusal(name: str, error: Exception, wrong: Callable[[], Sequence[FieldError]]) -> query.Status:
+    """Return the Status for a request that failed; faults of ours are logged with their trace.
+
+    *wrong*: finds all fields of the request that are not as they must be.
+    """
     match error:
         case msgspec.DecodeError():
-            return status("BadRequest", f"{name}: {error}")
+            errors = wrong()
+            text = "; ".join(map(str, errors)) or str(error)
+            return status("BadRequest", f"{name}: {text}", errors=errors)
         case UnknownKindError():
             return status("NotFound", f"there is no kind {error.args[0]!r}")
         case SelectorError():

@@ -6,7 +6,7 @@ Kubernetes `Status` (`kind: "Status"`, `status: "Failure"`), field errors in `de
 Objects travel as Kubernetes objects: `apiVersion`, `kind`, `metadata`, `spec`, `status`.
 """
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -117,7 +117,7 @@ class ListRequest(Request, frozen=True, kw_only=True):
     label_selector: str = ""
     field_selector: str = ""
     min_seq: int = 0
-    limit: int = 500
+    limit: Annotated[int, msgspec.Meta(ge=0)] = 500
     whole: bool = False
     waiting_in: str = ""
     within: list[str] | None = None

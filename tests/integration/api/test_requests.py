@@ -103,6 +103,25 @@ async def test_bad_requests_are_answered_with_a_status(system, subject, payload,
         assert (await api.status())["cell"] == "main"
 
 
+@pytest.mark.parametrize(
+    ("subject", "payload", "causes"),
+    [
+        ("query.list", b'{"limit": "a", "foo": 1}', ["foo", "kind", "limit"]),
+        ("query.list", b'{"kind": "Job", "limit": -1}', ["limit"]),
+        ("api.apply", b'{"objects": [1]}', ["objects[0]"]),
+        ("query.status", b"", []),
+    ],
+)
+async def test_all_that_is_wrong_with_a_request_is_named_with_its_field(system, subject, payload, causes):
+    """As causes, for programs, and in the message, for people."""
+    async with connected(system) as api:
+        reply = await api.connection.request(f"sluice.main.{subject}", payload, timeout_s=PATIENCE_S)
+        status = json.loads(reply.payload)
+
+        assert sorted(cause["field"] for cause in status.get("details", {}).get("causes", ())) == causes
+        assert all(field in status["message"] for field in causes)
+
+
 async def test_a_sequence_of_the_future_is_not_answered_wrongly(system):
     """Who asks for a state that does not exist gets an error, not an older one."""
     async with connected(system) as api:

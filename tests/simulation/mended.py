@@ -93,6 +93,11 @@ ELSEWHERE: tuple[tuple[str, str, str], ...] = (
         "tests/unit/core/variants/whole/test_preferred_first.py",
     ),
     (
+        "NEW-never-seen",
+        "an executor that claims and never puts a heartbeat: its seed does not come to it any more",
+        "tests/unit/log/runtime/test_presence.py",
+    ),
+    (
         "B8",
         "errors, and what variants look like: texts of one manifest",
         "tests/unit/core/variants/whole/test_families.py",

@@ -26,8 +26,8 @@ async def test_a_cell_that_is_lost_and_a_dispatcher_that_is_killed(cells: Cells,
     """A job in a cell that is cut off begins anew elsewhere; what is left goes when the cell is back."""
     gate = tmp_path / "gate"
     await cells.submit("long", "sh", "-c", f"until test -e {gate}; do sleep 0.1; done")
-    (started,) = await eventually(lambda: cells.said(dispatch.RemoteStarted))
-    lost = started.cell
+    # It is said again when all of its pods are ready.
+    lost = (await eventually(lambda: cells.said(dispatch.RemoteStarted)))[0].cell
     cells.proxies[lost].cut()
     await eventually(lambda: cells.said(dispatch.OfferAbandoned))
     (dispatcher,) = cells.manager.live("dispatcher")
